@@ -1,6 +1,6 @@
 """The event loop of all async bolts of this process, on a thread of its own.
 
-It is never the loop of the worker: a coroutine that blocks delays other coroutines, and neither heartbeats nor tuples.
+This is never the worker's own loop: a coroutine that blocks delays other coroutines, but not heartbeats or tuples.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def component_id_fault(name: object) -> str | None:
     is_node = isinstance(name, str) and not _NOT_IN_ZOOKEEPER.search(name) and "/" not in name
     if name_fault(name) or not is_node or name in (".", ".."):
         return (
-            f"is a string of 1 to {MAX_NAME} printable characters without '/' and without what ZooKeeper does not take "
-            f"(emoji, private use), not {shown(name)}"
+            f"is a string of 1 to {MAX_NAME} printable characters without '/' and without characters that ZooKeeper "
+            f"refuses (emoji, private use), not {shown(name)}"
         )
     return None
 
@@ -97,7 +97,7 @@ def text_fault(text: str) -> str | None:
     """Return the fault of a string that cannot be encoded in UTF-8 and JSON and passed to C, or None."""
     if "\0" in text:
         return "holds a NUL character"
-    return "holds half of a surrogate pair, which is no character" if _SURROGATE.search(text) else None
+    return "holds half of a surrogate pair, which is not a valid character" if _SURROGATE.search(text) else None
 
 
 def value_fault(value: object) -> str | None:
@@ -131,7 +131,7 @@ def environment_fault(environment: object) -> str | None:
         return f"must be a mapping of names to values, not {shown(environment)}"
     for name, value in environment.items():
         if not isinstance(name, str) or not name or "=" in name or text_fault(name):
-            return f"{shown(name)} is not the name of a variable, which has neither '=' nor NUL and is not empty"
+            return f"{shown(name)} is not the name of a variable: a name is not empty, and has neither '=' nor NUL"
         try:
             text = str(value)
         except Exception:  # a huge integer, or a user class with its own __str__
@@ -152,7 +152,7 @@ def parse_conf(text: str, what: str) -> dict[str, Any]:
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_CONF_BYTES:
-        raise ConfigError(f"{what} has {size} bytes; {MAX_CONF_BYTES} are allowed")
+        raise ConfigError(f"{what} has {size} bytes; at most {MAX_CONF_BYTES} are allowed")
     try:
         conf = json.loads(text or "{}", parse_constant=_refuse_constant)
     except RecursionError:

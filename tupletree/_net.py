@@ -59,7 +59,7 @@ class ReservedPorts:
     """Loopback ports that no other ReservedPorts on this machine hands out until ``release``.
 
     On Linux a reservation is a socket in the abstract namespace: it uses no file and ends with the process. Elsewhere
-    a port is only known to be free at the time of ``take``. Programs that do not use this class can still take a port.
+    a port is only known to be free at the time of ``reserve``. Programs that do not use this class can take a port.
     """
 
     def __init__(self) -> None:

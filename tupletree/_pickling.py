@@ -28,9 +28,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def goes_by_name(value: Any, module: str, name: str) -> bool:
-    """True if a value is to be pickled as a name in a module, which the reader imports, as functions and classes are.
+    """True if a value is to be pickled as module and name, like a function: the reader then imports the module.
 
-    False in ``__main__`` and in modules that cloudpickle is to pickle by value, as a submitted file is.
+    False in ``__main__``, and in modules registered for pickling by value, such as a submitted file.
     """
     if module == "__main__" or getattr(sys.modules.get(module), name, None) is not value:
         return False

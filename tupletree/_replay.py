@@ -6,11 +6,11 @@
                   v    |
                  waiting          (given up after the last attempt: the caller decides, and calls ``done``)
 
-**Positions.** Messages end in any order. ``position`` is that of the longest prefix of messages that are all done:
-whoever resumes after it repeats messages and loses none.
+**Positions.** Messages end in any order. ``position`` is the position up to which all messages are done: a reader that
+resumes after ``position`` repeats some messages and loses none.
 
-**Generations.** ``reset`` begins a new generation, as after a reconnect to the source, which then delivers again what
-was not done. What is still heard of messages of an older generation is ignored.
+**Generations.** ``reset`` begins a new generation, for example after a reconnect to the source, which then delivers
+again all messages that are not done. Acks and fails of messages of an older generation are ignored.
 
 A message is in the table before it is emitted, as its ack may come while ``emit`` runs (a topology without ackers).
 """
@@ -27,7 +27,7 @@ from tupletree.backoff import Backoff
 
 
 class Pending:
-    """A message that is not done. ``attempts``: the number of failed ones. ``target``: the task of a direct emit."""
+    """A message that is not done. ``attempts``: the number that failed. ``target``: the task of a direct emit."""
 
     __slots__ = ("attempts", "generation", "id", "number", "reason", "row", "stream", "target")
 
@@ -52,19 +52,19 @@ class Replay:
         self.retry = retry
         self.position: Any = None
         self.finished = 0
-        """The number of messages of the prefix that is done, in this generation."""
+        """The number of messages in the prefix that is done, in this generation."""
         self._begun = 0
         self._generation = 0
         self._live: set[int] = set()  # numbers of messages that are not done
-        self._positions: deque[Any] = deque()  # from the first that is not done on; no objects that a collector visits
+        self._positions: deque[Any] = deque()  # from the first message not done; cheap for the garbage collector
         self._waiting: list[tuple[float, int, Pending]] = []
 
     def __len__(self) -> int:
-        """The number of messages begun since the oldest that is not done, itself included."""
+        """The number of messages from the oldest that is not done up to the newest."""
         return len(self._positions)
 
     def begin(self, row: Sequence[Any], stream: str, id: Any = None, position: Any = None) -> Pending:
-        """Add a message that is about to be emitted. Its id, if it has none, is its number, from 0."""
+        """Add a message that is about to be emitted. Without an id, the message gets its number, from 0, as id."""
         number = self._begun
         self._begun += 1
         pending = Pending(number, self._generation, row, stream, number if id is None else id)
@@ -73,7 +73,7 @@ class Replay:
         return pending
 
     def done(self, pending: Pending) -> bool:
-        """Record that a message is processed. Return false if this is known already, or of an older generation."""
+        """Record that a message is processed. Return false if it was done already, or is of an older generation."""
         if not self._is_live(pending):
             return False
         pending.row = None
@@ -88,8 +88,8 @@ class Replay:
     def failed(self, pending: Pending, reason: FailReason | None, now_s: float) -> bool:
         """Record a failed attempt. Return true if the message is to be given up, and false otherwise.
 
-        ``reason``: None if the tree was lost with a worker or an acker. That is no attempt of its own: the message is
-        emitted again after the first pause, however often it happens.
+        ``reason``: None if the tree was lost with a worker or an acker. Such a loss is not counted as an attempt,
+        however often it happens: the message is emitted again after the pause for its failed attempts, or the first.
         """
         if not self._is_live(pending):
             return False
@@ -102,7 +102,7 @@ class Replay:
         return False
 
     def wait(self, pending: Pending, now_s: float) -> None:
-        """Have a message emitted again after its pause."""
+        """Queue a message, to be emitted again after its pause."""
         pause_s = self.retry.pause_s(max(1, pending.attempts))
         heapq.heappush(self._waiting, (now_s + pause_s, pending.number, pending))
 
@@ -124,7 +124,7 @@ class Replay:
         return len(self._waiting)
 
     def reset(self, position: Any = None) -> None:
-        """Forget all messages, and ignore what is still heard of them. The next messages are those after a position."""
+        """Forget all messages, and ignore their acks and fails. The next messages are those after ``position``."""
         self._generation += 1
         self.position = position
         self._begun = self.finished = 0

@@ -89,8 +89,8 @@ CALLED: Final[Mapping[str, Kind]] = {
         nothing="finished commit",
         rows="read",
         unused={
-            "next_tuple": "a ReliableSpout reads: write read",
-            "ack": "write finished, which gets the id of a message that is processed",
+            "next_tuple": "a ReliableSpout emits what read yields: define read",
+            "ack": "define finished, which is called with the id of each processed message",
             "fail": "a ReliableSpout emits failed messages again",
         },
         waiting=_THREAD,
@@ -105,13 +105,15 @@ CALLED: Final[Mapping[str, Kind]] = {
         nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
     ),
     "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT),
-    "tupletree.component.BasicStatefulBolt": _kind(unused={"execute_batch": "a basic bolt executes tuple by tuple"}),
+    "tupletree.component.BasicStatefulBolt": _kind(
+        unused={"execute_batch": "a basic bolt executes one tuple at a time"}
+    ),
     "tupletree.batching_bolt.BatchingBolt": _kind(
         yields="execute_batch",
-        unused={"execute": "write execute_batch", "tick": "batches end at ticks"},
+        unused={"execute": "define execute_batch", "tick": "a BatchingBolt ends batches at ticks"},
     ),
     "tupletree.combiner.CombinerBolt": _kind(
-        nothing="add", values="combine empty", rows="key_values rows", unused={"tick": "a combiner emits at ticks"}
+        nothing="add", values="combine empty", rows="key_values rows", unused={"tick": "a CombinerBolt emits at ticks"}
     ),
     "tupletree.async_bolt.AsyncBolt": Kind(
         {
@@ -120,7 +122,9 @@ CALLED: Final[Mapping[str, Kind]] = {
             "close_async": Method(Result.AWAITED),
         }
     ),
-    "tupletree.windows.bolt.WindowedBolt": _kind(yields="execute_window", unused={"tick": "windows end at ticks"}),
+    "tupletree.windows.bolt.WindowedBolt": _kind(
+        yields="execute_window", unused={"tick": "a WindowedBolt ends windows at ticks"}
+    ),
     "tupletree.transactional.bolts.BatchBolt": _kind(
         nothing="prepare",
         yields="execute finish_batch",
@@ -241,8 +245,8 @@ def _fault(method: Method, kind: Kind, called: Any) -> str:
     if method.result in (Result.ROWS, Result.YIELDS) or not is_generator(called):
         return ""
     if method.result is Result.EMITS:
-        return f"has a 'yield', so that a call runs none of it: emit instead, 'for value in …: {method.instead}'"
-    return "has a 'yield', so that a call runs none of it: write it without"
+        return f"has a 'yield', so a call runs none of its code: emit instead, 'for value in …: {method.instead}'"
+    return "has a 'yield', so a call runs none of its code: write it without 'yield'"
 
 
 def is_generator(called: Any) -> bool:
@@ -271,7 +275,7 @@ def _misfit(base: type, name: str, called: Any) -> str:
         hint = (
             "; the collector is self.collector" if "collector" in taken.parameters and "collector" not in wanted else ""
         )
-        return f"takes ({names}), and a {base.__name__}'s is called with ({', '.join(wanted)}){hint}"
+        return f"takes ({names}), but {base.__name__}.{name} is called with ({', '.join(wanted)}){hint}"
     except ValueError:  # C functions need not have a signature
         pass
     return ""

@@ -4,7 +4,7 @@
     execute_batch(tuples)   --- calls --->       an asyncio task for each: await execute(tup)
     emit, then ack or fail  <--- outcomes ---    the rows, or an exception
 
-The words are those of Flink's Async I/O: a capacity, ordered or unordered results, a timeout, retries.
+The terms are those of Flink's Async I/O: a capacity, ordered or unordered results, a timeout, retries.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class AsyncCollector(BoltCollector):
         self.context: TopologyContext | None = None
 
     def emit(self, values: Sequence[Any], anchors: Any = None, stream: str = "default") -> tuple[int, ...]:
-        """Emit a tuple anchored to the input; the tasks that receive it are not known yet."""
+        """Emit a tuple anchored to the input. Return (), because the receiving tasks are not known yet."""
         if anchors is not None:
             raise EmitError("an async bolt anchors each tuple to its input: emit without anchors")
         try:
             _emits.get().append((values, stream))
         except LookupError:
-            raise EmitError("an async bolt emits in execute, of which it awaits what it calls") from None
+            raise EmitError("an async bolt can emit only while execute runs: await what execute calls") from None
         return ()
 
     def emit_many(self, rows: Iterable[Sequence[Any]], anchors: Any = None, stream: str = "default") -> int:
@@ -94,7 +94,7 @@ class AsyncCollector(BoltCollector):
 
 
 class AsyncBolt(Bolt):
-    """A bolt that awaits: calls of services and databases, ``in_flight`` of them at a time.
+    """A bolt that awaits calls of services and databases, for up to ``in_flight`` tuples at a time.
 
         class Enrich(AsyncBolt):
             outputs = ["user", "city"]
@@ -114,13 +114,13 @@ class AsyncBolt(Bolt):
     when the coroutine is done, anchored to the input, which is then acked. All async bolts of a worker share one event
     loop on a thread of its own: a coroutine that blocks delays the others.
 
-    **Failures.** FailedException fails the tuple, and so does ``timeout_s``; nothing is emitted then. Any other
-    exception ends the worker, unless ``retry`` is set: then the call is made again, and the tuple fails after the last
-    attempt. A worker that dies loses no tuple: calls that were in flight are made again, so a service may be called
-    more than once for a tuple.
+    **Failures.** FailedException fails the tuple; nothing is emitted then. ``timeout_s`` fails the tuple too, and any
+    other exception ends the worker, unless ``retry`` is set: then the call is made again, and the tuple fails after the
+    last attempt. A worker that dies loses no tuple: calls in flight are made again, so a service may be called more
+    than once for a tuple.
 
     **Back-pressure.** With ``in_flight`` tuples in flight and others waiting for room, the task accepts no further
-    tuple. Neither its tuples nor those that wait for it in the worker reach ``topology.message.timeout.secs``.
+    tuple. Neither its tuples nor the tuples in its inbox reach ``topology.message.timeout.secs``.
 
     **Checkpoints.** A checkpoint passes the bolt when the tuples before it are done.
 
@@ -168,10 +168,10 @@ class AsyncBolt(Bolt):
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         assert self._async_collector is not None
         if self.in_flight < 1 or self.timeout_s <= 0:
-            raise UsageError(f"{type(self).__name__}: in_flight is at least 1, and timeout_s more than 0")
+            raise UsageError(f"{type(self).__name__}: in_flight must be at least 1, and timeout_s more than 0")
         self._async_collector.context = context
         self._plain = self._async_collector.plain
-        self._waiting: deque[Tuple] = deque()  # for room
+        self._waiting: deque[Tuple] = deque()  # until there is room
         self._calls: dict[_Call, None] = {}  # in flight, in the order of the inputs
         self._done: queue.SimpleQueue[_Call] = queue.SimpleQueue()
         self._has_woken = False  # ``_collect`` will be called on the task's thread
@@ -198,7 +198,7 @@ class AsyncBolt(Bolt):
                 loop.release()
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
-        """Begin to process tuples, as soon as there is room."""
+        """Queue tuples, and begin calls while there is room."""
         if self._loop is None:
             raise UsageError(f"{type(self).__name__}.prepare must call super().prepare(conf, context, collector)")
         self._waiting.extend(tuples)
@@ -214,7 +214,7 @@ class AsyncBolt(Bolt):
             loop.call(self._begin, calls)
 
     def _collect(self) -> None:
-        """Take what is done, and begin what waits."""
+        """Finish the calls that are done, and begin calls for tuples that wait."""
         self._has_woken = False
         while True:
             try:
@@ -227,7 +227,7 @@ class AsyncBolt(Bolt):
         self._keep_alive()
 
     def _finish(self, call: _Call) -> None:
-        """Emit, ack or fail what is done, in order if ``ordered``."""
+        """Conclude a call that is done. If ``ordered``, conclude calls in the order of their inputs."""
         if not self.ordered:
             del self._calls[call]
             self._conclude(call)
@@ -250,7 +250,7 @@ class AsyncBolt(Bolt):
             raise call.error
 
     def _keep_alive(self) -> None:
-        """Restart the message timeouts of the tuples that this task has, three times within one timeout."""
+        """Restart the message timeouts of the tuples that this task has accepted, three times within one timeout."""
         now_s = time.monotonic()
         if now_s - self._kept_alive_s >= self._keep_alive_s:
             self._kept_alive_s = now_s
@@ -276,7 +276,7 @@ class AsyncBolt(Bolt):
         task.add_done_callback(self._tasks.discard)
 
     async def _wake_regularly(self) -> None:
-        """Have the task keep its tuples alive even if no call ends and none comes."""
+        """Have the task keep its tuples alive even if no call ends and no tuple arrives."""
         while True:
             await asyncio.sleep(self._keep_alive_s)
             self._wake()

@@ -1,4 +1,4 @@
-"""Attempts and the pauses between them, for what can fail and is tried again."""
+"""Retries: the number of attempts, and the pauses between attempts."""
 
 from __future__ import annotations  # pure
 
@@ -20,18 +20,18 @@ class Backoff:
     max_attempts: int | None = 5
 
     def __post_init__(self) -> None:
-        """Raise UsageError for values that make no sense."""
+        """Raise UsageError for values out of range."""
         attempts = 1 if self.max_attempts is None else self.max_attempts
         if self.first_s < 0 or self.max_s < self.first_s or self.factor < 1 or attempts < 1:
-            bounds = "first_s is at least 0, max_s at least first_s, factor and max_attempts at least 1"
-            raise UsageError(f"{self} is no backoff: {bounds}")
+            bounds = "first_s must be at least 0, max_s at least first_s, factor and max_attempts at least 1"
+            raise UsageError(f"{self} is not a valid backoff: {bounds}")
 
     def is_last(self, attempts: int) -> bool:
-        """True if after so many failed attempts there is no other."""
+        """True if there is no further attempt after ``attempts`` failed attempts."""
         return self.max_attempts is not None and attempts >= self.max_attempts
 
     def pause_s(self, attempts: int) -> float:
-        """Return the pause after so many failed attempts (at least 1)."""
+        """Return the pause after ``attempts`` failed attempts (at least 1)."""
         try:
             return float(min(self.max_s, self.first_s * self.factor ** (attempts - 1)))
         except OverflowError:

@@ -24,8 +24,8 @@ class BatchingBolt(Bolt):
                 for tup, label in zip(tuples, self.model([tup["pixels"] for tup in tuples])):
                     self.collector.emit([tup["image"], label], tup)
 
-    ``execute_batch`` gets ``max_batch`` tuples as soon as there are so many, and fewer when the first of them has
-    waited for ``max_wait_s``. The tuples of a batch can be of any source task and stream. They are acked when
+    ``execute_batch`` gets ``max_batch`` tuples as soon as that many have arrived, and fewer at a tick, every
+    ``max_wait_s`` seconds. The tuples of a batch can be of any source task and stream. They are acked when
     ``execute_batch`` returns, except those that it fails with ``self.collector.fail(tup, error)``. FailedException
     fails all of them; any other exception ends the worker, and all are replayed.
 
@@ -49,7 +49,7 @@ class BatchingBolt(Bolt):
     def component_configuration(self) -> Mapping[str, Any]:
         name = type(self).__name__
         if not isinstance(self.max_batch, int) or self.max_batch < 1 or self.max_wait_s <= 0:
-            raise UsageError(f"{name}: max_batch is a whole number of at least 1, and max_wait_s more than 0")
+            raise UsageError(f"{name}: max_batch must be a whole number of at least 1, and max_wait_s more than 0")
         return {"topology.tick.tuple.freq.secs": self.max_wait_s}
 
     def execute_batch(self, tuples: list[Tuple]) -> Yielded:

@@ -69,7 +69,7 @@ class BundleInfo:
 
 
 def portable_spec(topology: Topology, code: Sequence[_PathLike] = ()) -> topology_pb2.TopologySpec:
-    """Return a spec for other machines. Local modules are pickled by value, those covered by ``code`` by name.
+    """Return a spec for other machines. Local modules are pickled by value, modules covered by ``code`` by name.
 
     Raises:
         TopologyError: a component cannot be pickled.
@@ -312,13 +312,13 @@ def _drain(packed: gzip.GzipFile) -> None:
     for _ in range(_MAX_PADDING_BYTES // 1024):
         if not packed.read(1024):
             return
-    raise tarfile.ReadError("data behind its end")
+    raise tarfile.ReadError("there is data after the end of the archive")
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path, bundle: str) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or "\\" in member.name or "\0" in member.name:
-        raise UsageError(f"{bundle} is refused: the name {member.name!r} leads outside")
+        raise UsageError(f"{bundle} is refused: the name {member.name!r} leads outside the bundle")
     target = root.joinpath(*name.parts)
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ class SpoutCollector:
         ``topology.acker.executors: 0`` no tuple is tracked, and ``ack(msg_id)`` is called before ``emit`` returns.
 
         Raises:
-            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+            EmitError: the stream is not declared or is direct, or the number of values differs from that of the fields.
         """
         raise NotImplementedError
 
@@ -40,7 +40,7 @@ class SpoutCollector:
         raise NotImplementedError
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in ``tupletree errors`` and go on."""
+        """Show an error in ``tupletree errors`` and continue."""
         raise NotImplementedError
 
     @property
@@ -65,7 +65,7 @@ class BoltCollector:
         acking the anchors.
 
         Raises:
-            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+            EmitError: the stream is not declared or is direct, or the number of values differs from that of the fields.
         """
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class BoltCollector:
         raise NotImplementedError
 
     def emit_combined(self, rows: Iterable[Sequence[Any]], inputs: Sequence[Tuple], stream: str = "default") -> int:
-        """Emit tuples derived jointly from many inputs, and settle the inputs later; return the number of tuples.
+        """Emit tuples derived jointly from many inputs, which are acked or failed later. Return the number of tuples.
 
         The tuples form a new tree, with this task as its root, as if a spout had emitted them. When the tree is
         complete, the inputs are acked; if the tree fails, times out, or is lost with an acker or a worker, the inputs
@@ -100,7 +100,8 @@ class BoltCollector:
         before it returns, no tree can be complete.
 
         The inputs' waiting time in this task plus the processing time of the new tree must fit into
-        ``topology.message.timeout.secs``. Untracked inputs, or tuples without a receiver, are settled at once.
+        ``topology.message.timeout.secs``. If no input is tracked, or no tuple has a receiver, the inputs
+        are acked at once.
 
         Raises:
             EmitError: as ``emit``.
@@ -116,7 +117,7 @@ class BoltCollector:
         raise NotImplementedError
 
     def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:
-        """Fail every tree the tuple is part of; the spouts are told at once and can replay.
+        """Fail every tree the tuple is part of; the spouts' ``fail`` is called at once.
 
         ``error``: the reason, for spouts with retries (``set_retry``) and for their dead letters. A
         ``FailedException(…, retry=False)`` asks for no further attempt.
@@ -128,7 +129,7 @@ class BoltCollector:
         raise NotImplementedError
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in ``tupletree errors`` and go on."""
+        """Show an error in ``tupletree errors`` and continue."""
         raise NotImplementedError
 
 
@@ -139,7 +140,7 @@ class BasicCollector:
         """Emit a tuple anchored to the input and return the ids of the tasks that receive it.
 
         Raises:
-            EmitError: the stream is not declared, is direct, or the number of values is not that of its fields.
+            EmitError: the stream is not declared or is direct, or the number of values differs from that of the fields.
         """
         raise NotImplementedError
 
@@ -159,5 +160,5 @@ class BasicCollector:
         raise NotImplementedError
 
     def report_error(self, error: BaseException) -> None:
-        """Show an error in ``tupletree errors`` and go on."""
+        """Show an error in ``tupletree errors`` and continue."""
         raise NotImplementedError

@@ -6,8 +6,8 @@ one thread at a time: a component needs no locks. ``self.conf``, ``self.context`
 
 Output streams are declared on the class: ``outputs = ["word"]`` for the default stream, ``outputs = {"default":
 ["word"], "errors": ["line", "reason"]}`` for several, or the method ``declare_output_fields(declarer)``. A NamedTuple
-or dataclass takes the place of a list: its objects are rows, and ``tup.to(Sale)`` gives them back. ``inputs = Sale`` on
-a bolt has ``create_topology`` check that every input has these fields, of these types.
+or dataclass takes the place of a list: its objects are rows, and ``tup.to(Sale)`` makes an object of a tuple. With
+``inputs = Sale`` on a bolt, ``create_topology`` checks that every input has these fields, of these types.
 
 ``blocking = True`` gives each executor of the component its own thread. Set it on a component that sleeps or waits for
 the network inside ``execute`` or ``next_tuple``. All other components share one run loop per worker, which is faster.
@@ -115,8 +115,8 @@ class Spout(Component):
         """Emit the tuples available now: any number, or none. Must not block unless ``blocking`` is True.
 
         If this is a generator function, each call of the framework runs it to the next ``yield`` and emits that row,
-        untracked, on the default stream; ``yield None`` means that there is nothing now. So it may be endless. After
-        its end it is called again. Positioned spouts and spouts that track messages emit instead.
+        untracked, on the default stream; ``yield None`` means that there is no row now. The generator may be endless;
+        when it ends, ``next_tuple`` is called again. Positioned spouts and spouts that track messages emit instead.
         """
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class Bolt(Component):
         raise NotImplementedError
 
     def tick(self) -> Yielded:
-        """Called at each tick (``topology.tick.tuple.freq.secs``). If it is not overridden, ``execute`` gets the ticks.
+        """Called at each tick (``topology.tick.tuple.freq.secs``). If not overridden, ``execute`` gets the ticks.
 
         Rows may be emitted or yielded. They are not anchored.
         """
@@ -226,7 +226,7 @@ class StatefulBolt(Bolt):
 
     Attributes:
         state: the state, unless ``init_state`` is overridden.
-        default_factory: called for the value of a key that is missing, as that of ``collections.defaultdict``: with
+        default_factory: makes the value of a missing key, as in ``collections.defaultdict``: with
             ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
     """
 
@@ -289,7 +289,7 @@ class BasicBolt(Component):
         raise NotImplementedError
 
     def tick(self) -> Yielded:
-        """Called at each tick (``topology.tick.tuple.freq.secs``). If it is not overridden, ``execute`` gets the ticks.
+        """Called at each tick (``topology.tick.tuple.freq.secs``). If not overridden, ``execute`` gets the ticks.
 
         Rows may be emitted, with ``self.collector``, or yielded. They are not anchored.
         """

@@ -19,7 +19,7 @@ class TopologyContext:
 
     Attributes:
         task_id: this task's id, unique in the topology; ids start at 1.
-        task_index: its position among the tasks of its component, from 0.
+        task_index: this task's position among the tasks of its component, from 0.
         component_id: the component this task belongs to.
         sources: the grouping name, in lower case, of each (component, stream) this task subscribes to.
         targets: for each output stream, the subscribing components and their grouping names.
@@ -30,7 +30,7 @@ class TopologyContext:
             ``call_soon`` to emit, ack and fail. An exception from the function ends the worker.
         call_first: as ``call_soon``, but the function is called before the tuples that wait. For bolts.
         is_full: returns True while the task of a bolt with ``can_be_full`` is to be given no further tuple. A bolt may
-            set it. Calls by ``call_first``, and ticks, still come.
+            set it. Calls by ``call_first`` still come; ticks wait.
         outstanding: returns the number of tuples that the component works on elsewhere than on this task's thread. A
             component with its own threads may set it: LocalCluster waits for these tuples too.
         clock: returns seconds since an arbitrary moment; simulated seconds in a LocalCluster with simulated time.

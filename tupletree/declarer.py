@@ -73,7 +73,7 @@ class ComponentDeclarer:
         self._lookup = lookup
 
     def set_num_tasks(self, tasks: int) -> Self:
-        """Fix the number of tasks of the component. It must be at least the number of executors, and never changes."""
+        """Fix the number of tasks of the component. At least the number of executors; it never changes."""
         return self.add_configuration("topology.tasks", tasks)
 
     def set_max_task_parallelism(self, tasks: int) -> Self:
@@ -116,7 +116,7 @@ class ComponentDeclarer:
 
 
 Source = str | ComponentDeclarer
-"""A component whose stream a bolt takes: its id, or what ``set_spout`` or ``set_bolt`` returned."""
+"""The source of an input: a component's id, or the return value of ``set_spout`` or ``set_bolt``."""
 
 
 def _id_of(source: Source) -> str:
@@ -129,23 +129,24 @@ class SpoutDeclarer(ComponentDeclarer):
     def set_retry(self, retry: Backoff) -> Self:
         """Emit failed messages again, after pauses; after the last attempt a message is given up.
 
-        For every spout that emits with message ids: it gets ``ack`` for a message that is processed or given up, and
-        never ``fail``. Failures by a bolt and timeouts are attempts; a tree lost with a worker or an acker is emitted
-        again in any case. A message given up is reported as an error, unless there are dead letters.
+        For every spout that emits with message ids. The spout gets ``ack`` for a message that is processed or given up,
+        and never ``fail``. Failures by a bolt and timeouts count as attempts. A message whose tree was lost with a
+        worker or an acker is always emitted again. A message given up is reported as an error, unless there are dead
+        letters.
 
         Raises:
-            TopologyError: ``retry`` is no Backoff, or the spout's rows have no message ids.
+            TopologyError: ``retry`` is not a Backoff, or the spout's rows have no message ids.
         """
         if not isinstance(retry, Backoff):
-            self._refuse_retry(f"the retries of a spout are a Backoff, not {retry!r}")
+            self._refuse_retry(f"set_retry takes a Backoff, not {retry!r}")
         self._replaying().retry = retry
         return self
 
     def set_dead_letters(self, stream: str) -> Self:
         """Emit messages that are given up on a stream of this spout, which is declared here with ``LETTER_FIELDS``.
 
-        A letter is tracked: the message is acked at its source when the letter's own tree is complete. If ``set_retry``
-        sets no number of attempts, it is 5. Without a subscriber, letters are dropped.
+        A letter is tracked: the message is acked at its source when the letter's own tree is complete. Unlimited
+        retries are replaced by ``LETTERS``, with 5 attempts. Without a subscriber, letters are dropped.
 
         Raises:
             TopologyError: the stream is declared already, or its id is invalid; or as for ``set_retry``.
@@ -162,7 +163,7 @@ class SpoutDeclarer(ComponentDeclarer):
         return self
 
     def _replaying(self) -> ReplayingSpout:
-        """Return the spout as one that replays: a copy, as the user's own object is not to change."""
+        """Return the spout as a ReplayingSpout: a copy, so that the user's own object does not change."""
         given = self._definition.component
         try:
             spout = copy.copy(given) if isinstance(given, ReplayingSpout) else RetryingSpout(given, LETTERS)
@@ -308,11 +309,11 @@ def _check_record(bolt: Definition, stream: Stream, emitter: Definition) -> None
         if name not in stream.fields:
             fault = f"which {of_stream} does not have (its fields: {', '.join(stream.fields) or 'none'})"
         elif name in given and name in needed and given[name] != needed[name]:
-            fault = f"which is {_shown(needed[name])} there and {_shown(given[name])} in {of_stream}"
+            fault = f"which is {_shown(needed[name])} in {wanted.__name__} and {_shown(given[name])} in {of_stream}"
         else:
             continue
         raise TopologyError(
-            f"{bolt.title}: its inputs have field '{name}' of {wanted.__name__}, {fault}", component=bolt.id, field=name
+            f"{bolt.title}: its inputs need field '{name}' of {wanted.__name__}, {fault}", component=bolt.id, field=name
         )
 
 

@@ -34,10 +34,10 @@ Make = Callable[[Function], "BasicBolt | AsyncBolt"]
 
 
 class _OfFunction:
-    """The part that all kinds share: how they are made, called in a unit test, and pickled.
+    """Base of all function components: construction, calls in unit tests, and pickling.
 
-    Pickled as functions are: by the name in the module; by value where there is none, as in ``__main__``, and in
-    modules that cloudpickle is to pickle by value, as a submitted file is.
+    Pickled like a function: by module and name where the worker can import the module, and else by value
+    (``goes_by_name``).
     """
 
     def __init__(self, function: Function, outputs: Outputs, setting: Any) -> None:
@@ -58,7 +58,7 @@ class _OfFunction:
 
 
 class FunctionBolt(_OfFunction, BasicBolt):
-    """A basic bolt that calls a function. ``setting``: True if that takes (tup, collector), False for (tup)."""
+    """A basic bolt that calls a function. ``setting``: True if the function takes (tup, collector)."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> Yielded:
         result: Yielded = self.function(tup, collector) if self.setting else self.function(tup)
@@ -86,10 +86,10 @@ class FunctionSpout(_OfFunction, ReliableSpout):
 
 
 def spout(*, outputs: Outputs, **settings: Any) -> Callable[[Function], FunctionSpout]:
-    """Make a generator function a ReliableSpout, which ``set_spout`` takes.
+    """Turn a generator function into a ReliableSpout, for ``set_spout``.
 
-    The function is its ``read``: it takes nothing, or the spout, for ``spout.context`` and ``spout.position``, and
-    yields rows or messages. ``settings``: attributes of the spout: ``retry``, ``max_ahead``, ``blocking``.
+    The function becomes ``read``: it takes no argument, or the spout (for ``spout.context`` and ``spout.position``),
+    and yields rows or messages. ``settings``: attributes of the spout: ``retry``, ``max_ahead``, ``blocking``.
 
     Raises:
         UsageError: the function yields nothing or takes other arguments, or a setting is unknown.
@@ -99,14 +99,16 @@ def spout(*, outputs: Outputs, **settings: Any) -> Callable[[Function], Function
 
 def _made_spout(function: Function, outputs: Outputs, settings: dict[str, Any]) -> FunctionSpout:
     if not inspect.isgeneratorfunction(function):
-        raise UsageError(f"@spout makes a generator function a spout, and {function!r} is none: yield rows")
+        raise UsageError(f"@spout needs a generator function, not {function!r}: yield rows")
     for setting in settings:
         if setting not in _SPOUT_SETTINGS:
             known = ", ".join(_SPOUT_SETTINGS)
             raise UsageError(f"@spout of {function.__qualname__}: there is no setting {setting!r}; there are {known}")
     if not _accepts(function, 0) and not _accepts(function, 1):
         taken = ", ".join(inspect.signature(function).parameters)
-        raise UsageError(f"@spout of {function.__qualname__}: it takes ({taken}), and is called with () or (spout)")
+        raise UsageError(
+            f"@spout of {function.__qualname__}: the function takes ({taken}), but is called with () or (spout)"
+        )
     return FunctionSpout(function, outputs, settings)
 
 
@@ -122,11 +124,11 @@ def bolt(*, outputs: Outputs = (), **settings: Any) -> Make: ...
 
 
 def bolt(function: Function | None = None, *, outputs: Outputs = (), **settings: Any) -> Any:
-    """Make a function a bolt, which ``set_bolt`` takes.
+    """Turn a function into a bolt, for ``set_bolt``.
 
-    The function takes the tuple, or the tuple and the collector. It is anchored and acked as a BasicBolt's ``execute``:
-    its rows are yielded, or emitted with the collector. An ``async def`` function becomes an AsyncBolt; ``settings``
-    are then its attributes: ``in_flight``, ``ordered``, ``timeout_s``, ``retry``.
+    The function takes the tuple, or the tuple and the collector. It works like ``BasicBolt.execute``: rows are yielded,
+    or emitted with the collector; anchors and acks are automatic. An ``async def`` function becomes an AsyncBolt;
+    ``settings`` are then the bolt's attributes: ``in_flight``, ``ordered``, ``timeout_s``, ``retry``.
 
     Raises:
         UsageError: the function takes other arguments, or a setting is unknown.
@@ -138,7 +140,7 @@ def bolt(function: Function | None = None, *, outputs: Outputs = (), **settings:
 
 def _made(function: Function, outputs: Outputs, settings: dict[str, Any]) -> BasicBolt | AsyncBolt:
     if not inspect.isroutine(function):
-        raise UsageError(f"@bolt makes a function a bolt, and {function!r} is none; a class derives from BasicBolt")
+        raise UsageError(f"@bolt needs a function, not {function!r}; derive a class from BasicBolt instead")
     name = function.__qualname__
     is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     known = ("in_flight", "ordered", "timeout_s", "retry") if is_async else ()
@@ -152,7 +154,7 @@ def _made(function: Function, outputs: Outputs, settings: dict[str, Any]) -> Bas
         return FunctionBolt(function, outputs, True)
     taken = ", ".join(inspect.signature(function).parameters)
     wanted = "(tup)" if is_async else "(tup) or (tup, collector)"
-    raise UsageError(f"@bolt of {name}: the function takes ({taken}), and is called with {wanted}")
+    raise UsageError(f"@bolt of {name}: the function takes ({taken}), but is called with {wanted}")
 
 
 def _accepts(function: Function, count: int) -> bool:
@@ -164,6 +166,6 @@ def _accepts(function: Function, count: int) -> bool:
 
 
 def _find(module: str, name: str) -> Any:
-    """Return a copy: each task has an object of its own."""
+    """Return a copy of the component, so that each task has its own object."""
     made = getattr(importlib.import_module(module), name)
     return type(made)(made.function, made.outputs, made.setting)

@@ -38,8 +38,8 @@ class CustomGrouping:
     def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
         """Return the tasks that receive a tuple with these values, emitted by task ``task_id``.
 
-        Any subset of ``target_tasks`` is valid, also the empty one; each task in it gets a copy. Must be quick: called
-        once per tuple. A task outside ``target_tasks`` is an EmitError.
+        Any subset of ``target_tasks`` is valid, also the empty subset; each chosen task gets a copy. Must be quick:
+        called once per tuple. A task outside ``target_tasks`` is an EmitError.
         """
         raise NotImplementedError
 

@@ -138,13 +138,13 @@ def check_name(name: object, owner: str) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            f"{owner} registers a metric {name!r}: a name is of lower-case letters, digits and underscores, begins "
-            f"with a letter, and is at most 100 long"
+            f"{owner} registers a metric {name!r}: a name consists of lower-case letters, digits and underscores, "
+            f"begins with a letter, and has at most 100 characters"
         )
     for ending in _TAKEN:
         if name.endswith(ending):
             raise ValueError(
-                f"{owner} registers a metric {name!r}: Prometheus gives {ending!r} to names by itself; use "
+                f"{owner} registers a metric {name!r}: Prometheus itself appends {ending!r} to names; use "
                 f"{name.removesuffix(ending)!r}"
             )
     return name

@@ -1,4 +1,4 @@
-"""ReliableSpout: a source that only says what to read. The class replays, paces, positions and resumes."""
+"""ReliableSpout: a subclass only reads its source. The class replays, paces, positions and resumes."""
 
 from __future__ import annotations  # pure
 
@@ -17,9 +17,9 @@ FOREVER = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A row with what its source knows it by.
+    """A row, with its id and its position in the source.
 
-    ``id``: given to ``finished`` when the message is processed, such as a queue's delivery tag. ``position``: where
+    ``id``: passed to ``finished`` when the message is processed, such as a queue's delivery tag. ``position``: where
     ``read`` resumes after this message, such as an offset; any value that a tuple may carry.
     """
 
@@ -45,25 +45,25 @@ class ReliableSpout(ReplayingSpout):
 
     **At least once.** A spout whose worker died starts again: ``setup``, then ``read``. To resume instead of reading
     everything again, yield messages with positions, save the position in ``commit``, set ``self.position`` to the saved
-    one in ``setup``, and let ``read`` begin after ``self.position``. The position that ``commit`` gets is that of the
-    longest prefix of messages that are all processed. A source that keeps what was not acknowledged, as a queue does,
-    needs no position: yield messages with ids, and acknowledge them in ``finished``.
+    position in ``setup``, and let ``read`` begin after ``self.position``. ``commit`` gets the position up to which all
+    messages are processed. A source that keeps unacknowledged messages, such as a queue, needs no position: yield
+    messages with ids, and acknowledge them in ``finished``.
 
     **Reconnects.** If ``read`` raises one of ``reconnect_on``, the error is reported, and ``read`` is called again
-    after a pause, with ``self.position`` after the processed prefix. What was in flight is then read again; what is
-    heard of the older messages is ignored. Without positions and ids, rows are counted: so many rows of the new
-    ``read`` are skipped as were processed, which requires the same rows in the same order. Any other exception ends
-    the worker.
+    after a pause, with ``self.position`` after the processed prefix. Messages in flight are then read again; acks
+    and fails of their older copies are ignored. Without positions and ids, rows are counted: the new ``read`` must
+    yield the same rows in the same order, and the rows already processed are skipped. Any other exception ends the
+    worker.
 
     **Aligned checkpoints.** The spout is positioned: with positions, or by the number of rows, as above.
 
     Attributes:
-        retry: the attempts and the pauses between them; by default without an end. Trees that are lost with a worker or
-            an acker are emitted again, and do not count. See also ``set_retry`` and ``set_dead_letters``.
+        retry: the number of attempts, by default unlimited, and the pauses between them. Messages whose trees are lost
+            with a worker or an acker are emitted again, without counting. See also ``set_retry``, ``set_dead_letters``.
         max_ahead: the maximum number of messages read after the oldest that is not processed.
         commit_interval_s: the minimum number of seconds between calls of ``commit``.
-        reconnect_on: exceptions of ``read`` after which it is called again.
-        reconnect: the pauses before that; the first applies again after a message was read.
+        reconnect_on: exceptions of ``read`` after which ``read`` is called again.
+        reconnect: the pauses before such a call; they restart from the first once a message was read.
         position: where ``read`` resumes; None at the beginning.
     """
 
@@ -93,7 +93,7 @@ class ReliableSpout(ReplayingSpout):
     def finished(self, id: Any) -> None:
         """Called when a message is processed, or given up: acknowledge it at its source.
 
-        ``id``: that of the message, or else its number since ``read`` was called, from 0.
+        ``id``: the id of the message, or else its number since ``read`` was called, from 0.
         """
 
     def commit(self, position: Any) -> None:
@@ -139,7 +139,7 @@ class ReliableSpout(ReplayingSpout):
         self._is_at_end = True
 
     def _lost(self, error: Exception) -> None:
-        """Read again, after a pause, what is not processed."""
+        """After a pause, read again the messages that are not processed."""
         self._failures += 1
         self._resume_s = self.context.clock() + self.reconnect.pause_s(self._failures)
         self.collector.report_error(error)
@@ -148,7 +148,7 @@ class ReliableSpout(ReplayingSpout):
         self._begin(self.position, done)
 
     def _begin(self, position: Any, rows: int) -> None:
-        """Begin a generation that reads from a position on, or else after so many rows."""
+        """Begin a generation that reads after ``position``, or else skips the first ``rows`` rows."""
         self._replay.reset(position)
         self._rows = None
         self._is_at_end = False
@@ -161,7 +161,7 @@ class ReliableSpout(ReplayingSpout):
             self._commit(self.commit_interval_s)
 
     def _commit(self, interval_s: float) -> None:
-        """Commit the position, if it is new, and the last commit is ``interval_s`` seconds ago."""
+        """Commit the position if it is new, and if ``interval_s`` seconds have passed since the last commit."""
         position = self._replay.position
         now_s = self.context.clock()
         if position is None or position == self._committed or now_s - self._committed_s < interval_s:
@@ -171,7 +171,7 @@ class ReliableSpout(ReplayingSpout):
         self._committed_s = now_s
 
     def close(self) -> None:
-        """Commit the last position. A subclass that overrides ``close`` must call it; override ``teardown`` instead."""
+        """Commit the last position. Override ``teardown`` rather than ``close``, or call ``super().close()``."""
         self._commit(0)
 
     def checkpoint_state(self) -> Any:

@@ -1,8 +1,8 @@
-"""Spouts that emit failed messages again, and dead letters: what they share.
+"""Common base of the spouts that emit failed messages again, with dead letters.
 
 A message is emitted again after the pauses of a ``Backoff``. After its last attempt it is *given up*: it is reported as
-an error, or leaves on a stream of dead letters, as a tuple whose tree is tracked as well. Its source hears that it is
-done when that tree is complete: a letter that fails is emitted again until it is processed.
+an error, or emitted on a stream of dead letters, as a tuple whose tree is tracked as well. The message is acked at its
+source when the tree of the letter is complete: a letter that fails is emitted again until it is processed.
 """
 
 from __future__ import annotations  # pure
@@ -19,7 +19,7 @@ LETTER_FIELDS: Final = ("message", "values", "stream", "attempts", "component", 
 """The fields of a dead letter: the message's id, its row and stream; the failed attempts; the last reason."""
 
 LETTERS: Final = Backoff(first_s=1, factor=2, max_s=60, max_attempts=5)
-"""The attempts of a spout with dead letters for which no others are set."""
+"""The default retries of a spout with dead letters."""
 
 
 class ReplayingSpout(Spout):
@@ -70,7 +70,7 @@ class ReplayingSpout(Spout):
             self._finish(msg_id)
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
-        """Called by the framework when the tree of a message failed. ``reason``: None if it was lost with a process."""
+        """Called by the framework when a message's tree failed. ``reason``: None if it was lost with a process."""
         pending: Pending = msg_id
         replay = self._replay
         if pending.stream == self.dead_letters:
@@ -91,7 +91,7 @@ class ReplayingSpout(Spout):
             where = f"component '{reason.component}'" if reason.component else "its tree"
             self.collector.report_error(
                 GivenUpError(
-                    f"message {pending!r} {failed} and is given up; last in {where}: {reason.error or 'failed'}"
+                    f"message {pending!r} {failed} and is given up; last failure in {where}: {reason.error or 'failed'}"
                 )
             )
             self.ack(pending)

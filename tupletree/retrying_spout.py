@@ -15,9 +15,9 @@ from tupletree.replaying_spout import ReplayingSpout
 
 
 class RetryingSpout(ReplayingSpout):
-    """Runs a spout and keeps each message that it emits until it is processed or given up.
+    """Wraps a spout, and stores each message that the spout emits until the message is processed or given up.
 
-    The spout gets ``ack`` for either, and never ``fail``.
+    The wrapped spout's ``ack`` is called in both cases; its ``fail`` is never called.
     """
 
     def __init__(self, spout: Spout, retry: Backoff) -> None:
@@ -41,8 +41,8 @@ class RetryingSpout(ReplayingSpout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         if is_positioned(self.spout) and conf["topology.state.checkpoint.aligned"]:
             raise UsageError(
-                f"spout '{context.component_id}' has positions, to which aligned checkpoints take it back: it replays "
-                f"without set_retry and set_dead_letters"
+                f"spout '{context.component_id}' is positioned, and aligned checkpoints reset it to its positions: "
+                f"remove set_retry and set_dead_letters"
             )
         own = RetryingCollector(self, collector)
         self.spout.context = context
@@ -78,7 +78,7 @@ class RetryingSpout(ReplayingSpout):
 
 
 class RetryingCollector(SpoutCollector):
-    """The collector of the spout inside: tuples with a message id are kept until they are processed."""
+    """The collector of the wrapped spout. Tuples with a message id are stored until they are processed."""
 
     def __init__(self, spout: RetryingSpout, collector: SpoutCollector) -> None:
         self._spout = spout

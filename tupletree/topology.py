@@ -136,7 +136,7 @@ class TopologyBuilder:
             _check_pickles(definition)
         components = {component_id: definition.copy() for component_id, definition in self._components.items()}
         if any(isinstance(definition.component, StatefulBolt) for definition in components.values()):
-            from tupletree._checkpoints.wiring import with_checkpoints  # with dependencies that others do not need
+            from tupletree._checkpoints.wiring import with_checkpoints  # needed by stateful topologies only
 
             components = with_checkpoints(components)
         return Topology(components)
@@ -218,7 +218,7 @@ def _check_kind(component_id: str, component: object, kind: ComponentKind) -> No
     else:
         fault = f"must be {expected}, not {type(component).__name__}"
         if any(base.__module__.startswith("tupletree.transactional.") for base in type(component).__mro__):
-            fault += "; it belongs into a TransactionalTopologyBuilder"
+            fault += "; add it to a TransactionalTopologyBuilder"
     _refuse(component_id, f"{title} '{component_id}' {fault}", "component")
 
 

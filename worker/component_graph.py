@@ -56,7 +56,7 @@ class ComponentGraph:
         return (source, target) in self._back_edges
 
     def waits_for(self, component: str) -> Iterator[str]:
-        """Yield the components whose congestion stops this one: its targets, and the heads of cycles that it enters."""
+        """Yield the components whose congestion stops ``component``: targets, back-edge targets of cycles it feeds."""
         cycles = set()
         for target in self._targets[component]:
             if not self.is_back_edge(component, target):

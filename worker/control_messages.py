@@ -15,7 +15,7 @@ from tupletree.component import TopologyContext
 
 
 class VerdictKind(Enum):
-    """The news of a tree: complete, failed, timed out, or its timeout restarts."""
+    """The outcome of a tree (complete, failed, timed out), or a restart of its timeout."""
 
     ACKED = "acked"
     FAILED = "failed"
@@ -25,7 +25,7 @@ class VerdictKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeVerdict:
-    """News of trees that a task began."""
+    """The same outcome of several trees that one task began."""
 
     task: int
     kind: VerdictKind

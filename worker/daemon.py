@@ -3,8 +3,8 @@
     launch.json -> bundle on sys.path -> ZooKeeper -> assignment -> engine -> listen -> links -> spouts active
 
 The worker follows ZooKeeper level-triggered: a watch only wakes the worker, a snapshot (assignment_view.py) decides. If
-ZooKeeper is unavailable, the worker continues with the last snapshot. Exit status: 0 if the worker is told to stop or
-is no longer in the assignment, 1 if a component raised.
+ZooKeeper is unavailable, the worker continues with the last snapshot. Exit status: 0 after SIGTERM, or if
+the slot is no longer assigned to the worker; 1 if a component raised or cannot be built, or a port is in use.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ async def give_up(launch: LaunchFile, store: Store, component: str, task: int, e
 class Worker:
     """The executors of this slot, their links, and the background jobs that watch ZooKeeper and send reports.
 
-    The executors are fixed for the worker's life: if the slot gets others, this worker ends and another starts.
+    The executors are fixed for the worker's life: if the slot gets other executors, another worker starts.
     """
 
     def __init__(self, launch: LaunchFile, store: Store, first: AssignmentView) -> None:
@@ -237,8 +237,8 @@ class Worker:
         """Wait until the worker must end; return its exit status."""
         failed = asyncio.ensure_future(self._first_failure())
         waits: dict[asyncio.Future[Any], str] = {
-            asyncio.ensure_future(stop.wait()): "told to stop",
-            asyncio.ensure_future(self._unwanted.wait()): "not wanted here any more",
+            asyncio.ensure_future(stop.wait()): "received a signal to stop",
+            asyncio.ensure_future(self._unwanted.wait()): "no longer assigned to this slot",
             failed: "a component raised",
         }
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -368,8 +368,8 @@ def log_blocking(executor: Executor) -> None:
         level=logging.WARNING,
         component=executor.component_id,
         tasks=",".join(str(task.task_id) for task in executor.tasks),
-        remedy="it has a run loop of its own until it stops blocking; set blocking = True on the component if it "
-        "waits in its calls as a rule",
+        remedy="the executor has its own run loop until it stops blocking; set blocking = True on the component if "
+        "its calls usually wait",
     )
 
 

@@ -131,7 +131,7 @@ class Engine:
         self.wake()
 
     def notify_task(self, task: int, control: Control) -> None:
-        """Tell a task the outcome of trees that it began. Ignored if the task is not in this worker."""
+        """Queue a control message for a task that begins trees. Ignored if the task is not in this worker."""
         if task in self._inboxes:
             self._inboxes[task].put_news(control)
 
@@ -142,17 +142,17 @@ class Engine:
                 executor.inbox.put_news(control)
 
     def receive(self, message: worker_pb2.Batch) -> int:
-        """Take a batch from another worker; return its approximate size in bytes.
+        """Queue a batch from another worker; return its approximate size in bytes.
 
         Raises:
-            ProtocolError: the batch is malformed or has no receiver here. No part of the batch was taken.
+            ProtocolError: the batch is malformed or has no receiver here. No part of the batch was queued.
         """
         origin = self.origins.get((message.source_task, message.stream))
         inbox = self._inboxes.get(message.target_task)
         if origin is None or inbox is None or not self._accepts(message):
             raise ProtocolError(
-                f"a batch from task {message.source_task} on stream {message.stream!r} to task {message.target_task}, "
-                f"which this worker does not expect"
+                f"unexpected batch from task {message.source_task} on stream {message.stream!r} to task "
+                f"{message.target_task}: the stream is unknown, or no such bolt task runs in this worker"
             )
         check(message)
         if self.tracer is not None:

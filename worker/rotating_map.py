@@ -13,7 +13,7 @@ earlier. So if ``rotate`` is called every ``p`` seconds, an entry that is not pu
 message times out after T to 2T; with three, an acker's entry lives 2T to 3T.
 
 Cost: ``put``, ``get``, ``pop`` and ``in`` look into at most ``buckets`` dictionaries; ``rotate`` and ``len`` cost
-O(buckets) whatever they hold.
+O(buckets), however many entries the map holds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RotatingMap(Generic[K, V]):
                 del bucket[key]
                 break
         else:
-            # Re-insert, so that iteration follows the last put; plain assignment keeps the place of the first.
+            # Re-insert, so that iteration follows the last put; plain assignment keeps the position of the first put.
             youngest.pop(key, None)
         youngest[key] = value
 

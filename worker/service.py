@@ -22,7 +22,7 @@ unconfirmed."""
 
 @dataclass(slots=True, eq=False)
 class Sender:
-    """The stream from one sending worker: the last frame taken, and the bytes taken since the last status."""
+    """The stream from one sending worker: the last frame received, and the bytes received since the last status."""
 
     pieces: Reassembly
     confirmed: int = 0
@@ -87,7 +87,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
             reader.cancel()
 
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
-        """Take frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""
+        """Receive frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""
         async for request in requests:
             self._receive(request, sender)
 
@@ -103,15 +103,15 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
 
     def _receive(self, request: worker_pb2.TransferRequest, sender: Sender) -> None:
         if request.WhichOneof("kind") != "frame":
-            raise ProtocolError("after its hello a stream of tuples has only frames")
+            raise ProtocolError("a stream of tuples must contain only frames after its hello")
         frame = request.frame
         if frame.sequence != sender.confirmed + 1:
-            raise ProtocolError(f"frame {frame.sequence} came where {sender.confirmed + 1} was expected")
+            raise ProtocolError(f"received frame {frame.sequence}, expected frame {sender.confirmed + 1}")
         self._on_shard_version(frame.shard_version)
         if frame.HasField("piece"):
             self._receive_fragment(frame, sender)
         elif sender.pieces.is_open:
-            raise ProtocolError(f"frame {frame.sequence} interrupted a batch in pieces")
+            raise ProtocolError(f"frame {frame.sequence} has no piece, but the batch before is incomplete")
         for batch in frame.batches:
             sender.untold_bytes += self._engine.receive(batch)
         sender.confirmed = frame.sequence

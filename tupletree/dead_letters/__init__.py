@@ -1,4 +1,4 @@
-"""Dead letters that are kept: a bolt that stores them, and a spout that reads those to be replayed.
+"""Stored dead letters: a bolt that stores letters, and a spout that replays letters on request.
 
     orders = builder.set_spout("orders", Orders()).set_dead_letters("rejected")
     builder.set_bolt("letters", DeadLetterBolt("sqlite:letters.db")).shuffle_grouping(orders, "rejected")

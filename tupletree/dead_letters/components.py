@@ -1,4 +1,4 @@
-"""The bolt that stores dead letters, and the spout that reads those to be replayed."""
+"""The bolt that stores dead letters, and the spout that replays letters on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ID = re.compile(r"-\d+-\d{9,}$")  # what nimbus adds to the name of a topology
 class DeadLetterBolt(BatchingBolt):
     """Stores the tuples of a stream of dead letters (``set_dead_letters``).
 
-    A letter is acked when it is in the store; if the store cannot be reached, the letter fails and comes again.
+    A letter is acked when it is in the store; if the store cannot be reached, the letter fails and is emitted again.
     ``store``: as for ``open_store``.
     """
 
@@ -43,15 +43,15 @@ class DeadLetterBolt(BatchingBolt):
 
 
 class DeadLetterSpout(ReliableSpout):
-    """Emits the rows of letters that are to be replayed (``tupletree dead-letters replay``).
+    """Emits the rows of letters that are marked for replay (``tupletree dead-letters replay``).
 
         again = builder.set_spout("again", DeadLetterSpout("sqlite:letters.db", ["order"])).set_dead_letters("rejected")
 
-    A letter leaves the store when its row is processed. If the row is given up again, it becomes a letter again, of
-    this spout, where ``set_dead_letters`` says so; otherwise it is lost. Run one task: each reads all letters.
+    A letter leaves the store when its row is processed. If the row is given up again, it becomes a letter of
+    this spout if ``set_dead_letters`` was called; otherwise it is lost. Run one task: each task reads all letters.
 
-    ``outputs``: as those of the spout whose letters these are; each row goes to the stream that it came from.
-    ``every_s``: the pause between two looks into the store.
+    ``outputs``: the outputs of the spout that gave the messages up; each row is emitted on its original stream.
+    ``every_s``: the pause between two reads of the store.
     """
 
     blocking = True
@@ -69,7 +69,7 @@ class DeadLetterSpout(ReliableSpout):
     def read(self) -> Iterator[Message | None]:
         name = _ID.sub("", self.context.topology_id)
         next_s = 0.0
-        self.underway.clear()  # after a lost connection, all that was under way is read again
+        self.underway.clear()  # after a lost connection, all letters under way are read again
         while True:
             if self.context.clock() < next_s:
                 yield None
@@ -83,6 +83,6 @@ class DeadLetterSpout(ReliableSpout):
     def finished(self, id: Any) -> None:
         try:
             self.store.remove([id])
-        except UnavailableError as error:  # it is emitted once more
+        except UnavailableError as error:  # the letter is emitted once more
             self.collector.report_error(error)
         self.underway.discard(id)

@@ -18,12 +18,12 @@ class Letter:
     """A message that was given up.
 
     Attributes:
-        id: made of the message and its row: a letter that is stored twice is one.
+        id: a hash of the topology, the spout, the message and its row: a letter stored again replaces the earlier one.
         name: the topology's name.
-        at_s: when it was stored first, in Unix time.
+        at_s: the time at which the letter was first stored, in Unix seconds.
         message, values: the message's id and its row, as text.
         stream, attempts, component, task, error, traceback: as in the tuple (``LETTER_FIELDS``).
-        row: the encoded row. Only who knows its classes can decode it.
+        row: the encoded row. Decoding needs the classes of its values.
         is_replayed: true from the request to replay the letter until it is processed.
     """
 
@@ -43,7 +43,7 @@ class Letter:
 
     @staticmethod
     def of(tup: Tuple, name: str, at_s: float) -> Letter:
-        """Return the letter that a tuple of a stream of dead letters is."""
+        """Make a letter from a tuple of a stream of dead letters."""
         row = encode_value(list(tup["values"]))
         key = encode_value([name, tup.source_component, tup["message"], row])
         return Letter(
@@ -62,7 +62,7 @@ class Letter:
         )
 
     def decoded(self) -> list[Any]:
-        """Return the row. Raises ProtocolError if a class in it is not known here."""
+        """Return the row. Raises ProtocolError if the class of a value is not known in this process."""
         row: list[Any] = decode_value(self.row)
         return row
 

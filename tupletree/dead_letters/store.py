@@ -33,11 +33,11 @@ class DeadLetterStore(ABC):
 
     @abstractmethod
     def add(self, letters: Sequence[Letter]) -> None:
-        """Store letters, durably and all or none. A letter that is stored keeps its time, and is no longer replayed."""
+        """Store letters durably, all or none. A letter stored before keeps its time, and loses its mark for replay."""
 
     @abstractmethod
     def letters(self, name: str = "", *, replayed: bool | None = None, limit: int = 1000) -> list[Letter]:
-        """Return letters, oldest first: those of a topology (""  all), and only those that are replayed, or are not."""
+        """Return the oldest letters of a topology ("" for all). ``replayed``: only marked or only unmarked letters."""
 
     @abstractmethod
     def replay(self, ids: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ class SqliteLetters(DeadLetterStore):
         self._run(lambda connection: connection.executemany("DELETE FROM letters WHERE id = ?", pairs))
 
     def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Do work in one transaction. The file is opened for each: letters are rare."""
+        """Do work in one transaction. The file is opened for each transaction: letters are rare."""
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
             with closing(sqlite3.connect(self._path, timeout=_BUSY_S)) as connection:
@@ -104,7 +104,7 @@ class SqliteLetters(DeadLetterStore):
 
 
 class RedisLetters(DeadLetterStore):
-    """Letters in Redis 5 or newer: a hash of letters by id. ``prefix`` in the URL's query: of its key."""
+    """Letters in Redis 5 or newer: a hash of letters by id. The URL's query can set the ``prefix`` of its key."""
 
     def __init__(self, url: str) -> None:
         address, _, query = url.partition("?")

@@ -15,7 +15,7 @@ A state that was empty when it was opened, and has forgotten nothing since, is *
 ``values`` does not exist, and the backend need not be read.
 
 Changes prepared by an earlier process are only in the store. A newly opened state reads the previously committed values
-until it is told to commit these changes.
+until the framework commits these changes.
 """
 
 from __future__ import annotations  # pure
@@ -82,7 +82,7 @@ class Backend(Protocol):
 
 def superseded(namespace: str) -> AuthorityError:
     """Return the error of a backend whose namespace was opened again."""
-    return AuthorityError(f"state {namespace!r} was opened again since: only the last to open it may write")
+    return AuthorityError(f"state {namespace!r} was opened again since: only the task that opened it last may write")
 
 
 def not_prepared(namespace: str, txid: int) -> ConflictError:
@@ -149,8 +149,8 @@ class BufferedState(KeyValueState[K, V]):
     def prepare_commit(self, txid: int) -> None:
         if self.prepared is not None:
             raise ConflictError(
-                f"state {self._namespace!r}: checkpoint {txid} cannot be prepared, as {self.prepared} is prepared: "
-                f"commit it or roll it back"
+                f"state {self._namespace!r}: checkpoint {txid} cannot be prepared, as {self.prepared} is prepared "
+                f"already: commit or roll back {self.prepared} first"
             )
         if self.committed is not None and txid <= self.committed:
             raise ConflictError(
@@ -244,8 +244,8 @@ def check_key(namespace: str, key: Any) -> None:
     if culprit is not ABSENT:
         where = "" if culprit is key else f" in {key!r}"
         raise UsageError(
-            f"state {namespace!r}: a key is a str, bytes, an int or a tuple of these, and {culprit!r}{where} is of "
-            f"type {type(culprit).__qualname__}"
+            f"state {namespace!r}: a key must be a str, bytes, an int or a tuple of these, but {culprit!r}{where} is "
+            f"of type {type(culprit).__qualname__}"
         )
 
 

@@ -17,7 +17,7 @@ CONFIG: Final = "topology.state.provider.config"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One key. It is required if ``default`` is None. A number must be at least ``minimum``."""
+    """One key of a provider's configuration, required if ``default`` is None. Numbers must be at least ``minimum``."""
 
     kind: type[str] | type[int] | type[float]
     default: Any = None
@@ -67,11 +67,11 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
         try:
             given = json.loads(given)
         except ValueError as error:
-            raise ConfigError(f"{CONFIG} is a string, and so should hold a JSON object: {error}") from None
+            raise ConfigError(f"{CONFIG} is a string, but does not hold a JSON object: {error}") from None
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise ConfigError(f"{CONFIG} takes a mapping with names as keys, or that as a JSON string, not {config!r}")
+        raise ConfigError(f"{CONFIG} takes a mapping with names as keys, or a JSON object as a string, not {config!r}")
     return given
 
 

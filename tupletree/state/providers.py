@@ -60,7 +60,7 @@ def _name(conf: Mapping[str, Any]) -> str:
     if name is None:
         return "memory"
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"{PROVIDER} takes a name or a class, not {name!r}")
+        raise ConfigError(f"{PROVIDER} takes the name of a provider or of a class, not {name!r}")
     return name
 
 
@@ -90,4 +90,4 @@ def _made(name: str) -> StateProvider:
     try:
         return found()
     except TypeError as error:
-        raise UsageError(f"{PROVIDER}: {path!r} cannot be made without arguments: {error}") from error
+        raise UsageError(f"{PROVIDER}: {path!r} cannot be created without arguments: {error}") from error

@@ -145,7 +145,7 @@ class RedisBackend:
             case b"CONFLICT":
                 raise not_prepared(self._namespace, int(arguments[0]))
             case b"GONE":
-                raise AuthorityError(f"what {self._address} held of state {self._namespace!r} is gone")
+                raise AuthorityError(f"the data of state {self._namespace!r} was removed from {self._address}")
         raise InternalError(f"{self._address}: state {self._namespace!r}: a script answered {answer!r}")
 
     def _take_over(self) -> bytes:
@@ -155,8 +155,8 @@ class RedisBackend:
         match answer:
             case b"FOREIGN":
                 raise UsageError(
-                    f"{self._address}: {found.decode()!r} is there already and Tupletree did not make it: choose "
-                    f"another prefix"
+                    f"{self._address}: key {found.decode()!r} exists already and was not created by Tupletree: "
+                    f"choose another prefix"
                 )
             case b"NEWER":
                 raise UsageError(
@@ -186,7 +186,7 @@ def _chunks(namespace: str, changes: Changes) -> Iterator[list[bytes]]:
         length = len(key) + len(value or b"")
         if length > MAX_BYTES:
             raise UsageError(
-                f"state {namespace!r}: a key and its value take {length:,} bytes, and Redis takes {MAX_BYTES:,}"
+                f"state {namespace!r}: a key and its value take {length:,} bytes; Redis allows {MAX_BYTES:,}"
             )
         if chunk and (len(chunk) >= 2 * CHUNK_ENTRIES or size + length > CHUNK_BYTES):
             yield chunk

@@ -178,7 +178,7 @@ class SqliteBackend:
         try:
             yield
         except (sqlite3.DataError, OverflowError) as error:
-            raise UsageError(f"state {self._namespace!r}: a value is more than SQLite takes: {error}") from error
+            raise UsageError(f"state {self._namespace!r}: a value is larger than SQLite allows: {error}") from error
         except sqlite3.ProgrammingError:
             raise
         except sqlite3.DatabaseError as error:

@@ -116,8 +116,8 @@ class ZooKeeperBackend:
                 size = len(self._encoded("committed", content))
                 if size > LIMIT_BYTES:
                     raise UsageError(
-                        f"state {self._namespace!r} would take {size:,} bytes, and in ZooKeeper it may take "
-                        f"{LIMIT_BYTES:,}: keep it with the provider 'redis' or 'sqlite'"
+                        f"state {self._namespace!r} would take {size:,} bytes, but in ZooKeeper it may take "
+                        f"{LIMIT_BYTES:,}: use the provider 'redis' or 'sqlite'"
                     )
             return {"prepared": prepared}
 
@@ -179,7 +179,7 @@ class ZooKeeperBackend:
                     self._nodes[name] = _Content(txid, entries), node.version
                 case _:
                     raise InternalError(f"{path} does not hold a state")
-        self._check_owner()  # this was the owner during all of the reads
+        self._check_owner()  # so this backend was the owner during all reads
         self._is_settled = True
 
     def _take_over(self, owner: str) -> int:
@@ -194,7 +194,7 @@ class ZooKeeperBackend:
                     creates = [Create(f"{self._folder}/{name}", data) for name, data in nothing.items()]
                     self._store.write([Create(path, mine), *creates])
                     return 0
-                decode_stored(path, node.data)  # refuses what a newer version wrote
+                decode_stored(path, node.data)  # raises if a newer version wrote the node
                 self._store.write([Put(path, mine, node.version)])
                 return node.version + 1
         raise ConflictError(f"other tasks keep opening state {self._namespace!r}")
@@ -207,7 +207,7 @@ class ZooKeeperBackend:
             raise superseded(self._namespace)
 
     def _gone(self) -> AuthorityError:
-        return AuthorityError(f"state {self._namespace!r} was removed from ZooKeeper: {self._folder} is not whole")
+        return AuthorityError(f"state {self._namespace!r} was removed from ZooKeeper: {self._folder} is incomplete")
 
     def _content(self, name: str) -> _Content:
         return self._nodes[name][0]

@@ -26,7 +26,7 @@ class Completed(dict[str, list[list[Any]]]):
     """The emitted rows by component, in a mapping.
 
     Attributes:
-        acked, failed: the rows of each source that were acked, and that failed, in that order.
+        acked, failed: by source, the rows that were acked, and the rows that failed, each in that order.
     """
 
     def __init__(self, components: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ class Completed(dict[str, list[list[Any]]]):
         self._streams.setdefault((component, stream), []).append(list(values))
 
     def rows(self, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """Return the rows that a component emitted on a stream. Raises KeyError if it has no outputs."""
+        """Return the rows that a component emitted on a stream. Raises KeyError if the component has no outputs."""
         self[component]
         return self._streams.get((component, stream), [])
 
@@ -95,7 +95,7 @@ def complete_topology(
 
 
 def _feeders(topology: Topology, sources: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, FeederSpout]:
-    """Return a spout with the rows of each source, to replace it."""
+    """Return, for each spout, a FeederSpout with the rows of its mock source."""
     feeders = {}
     for component_id, definition in topology.components.items():
         if definition.kind == ComponentKind.COMPONENT_KIND_SPOUT and component_id != CHECKPOINT_SPOUT:
@@ -112,12 +112,12 @@ def _feeders(topology: Topology, sources: Mapping[str, Sequence[Sequence[Any]]])
 
 
 def _holds(component: Any) -> bool:
-    """True if a bolt holds tuples on purpose, perhaps beyond the end."""
+    """True if a bolt holds tuples on purpose, perhaps beyond the end of the run."""
     return bool(getattr(component, "holds_tuples", False))
 
 
 def _save(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
-    """Let checkpoints be committed, which ack the inputs of stateful bolts."""
+    """Wait for checkpoints: their commits ack the inputs of stateful bolts."""
     if CHECKPOINT_SPOUT not in topology.components:
         return
     interval_s = conf.get("topology.state.checkpoint.interval.ms", 1000) / 1000
@@ -135,13 +135,13 @@ def _check_pending(completed: Completed, fed: Mapping[str, int], executions: Map
         who = "".join(f"; bolt {name!r} executed {done} tuples, and acked or failed {end}" for name, done, end in held)
         raise PendingTuplesError(
             f"{pending} of {count} rows of {source!r} were neither acked nor failed at the end{who}: call "
-            f"self.collector.ack(tup), or derive from BasicBolt; a bolt that holds tuples on purpose sets "
-            f"holds_tuples = True, or pass allow_pending=True"
+            f"self.collector.ack(tup), or derive from BasicBolt; for a bolt that holds tuples on purpose, set "
+            f"holds_tuples = True or pass allow_pending=True"
         )
 
 
 def _tick(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any], timeout: float) -> None:
-    """Let one tick interval pass; one per bolt that holds tuples until a tick, as these can be chained."""
+    """Let a tick interval pass for each bolt that holds tuples until a tick, as bolts can be chained; at least one."""
     name = "topology.tick.tuple.freq.secs"
     ticks = [conf.get(name), *(definition.conf.get(name) for definition in topology.components.values())]
     longest_s = max((tick for tick in ticks if tick), default=0)

@@ -122,16 +122,16 @@ class LocalCluster:
         return topology.state(component)
 
     def states(self, name: str) -> dict[str, dict[Any, Any]]:
-        """Return what ``state`` returns, for each stateful component."""
+        """Return the keys and values of every stateful component, as ``state`` does for one."""
         topology = self._find(name)
         return {component: topology.state(component) for component in topology.stateful}
 
     def executions(self, name: str) -> dict[str, tuple[int, int]]:
-        """Return the tuples executed, and those acked or failed, for each bolt that acks by itself."""
+        """Return, for each bolt that acks by hand, how many tuples it executed, and how many it acked or failed."""
         return self._find(name).executions
 
     def is_at_end(self, name: str) -> bool:
-        """True if every spout is a ReliableSpout that has read its source to the end, and all is processed."""
+        """True if every spout is a ReliableSpout that has read its source to the end, with all messages processed."""
         return self._find(name).is_at_end
 
     def advance(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ class LocalCluster:
         return wait_until(holds, timeout)
 
     def metrics(self, name: str) -> str:
-        """Return the topology's metrics in the format of ``/metrics``. Raises NotFoundError if it is not running."""
+        """Return the topology's metrics in the format of ``/metrics``. Raises NotFoundError if none has this name."""
         return text_of_tasks(self._find(name).engine, name)
 
     def close(self) -> None:

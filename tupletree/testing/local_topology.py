@@ -150,7 +150,7 @@ class LocalTopology:
 
     @property
     def executions(self) -> dict[str, tuple[int, int]]:
-        """The tuples executed, and those acked or failed, by component, of bolts that ack by hand."""
+        """For each bolt that acks by hand, how many tuples it executed, and how many it acked or failed."""
         found: dict[str, tuple[int, int]] = {}
         for task in self.tasks:
             if isinstance(task, BoltTask):
@@ -161,7 +161,7 @@ class LocalTopology:
 
     @property
     def is_at_end(self) -> bool:
-        """True if every spout says that its source is at its end and all is processed (ReliableSpout)."""
+        """True if ``at_end`` of every spout is true (ReliableSpout): all is read, and all messages are processed."""
         spouts = [
             task.spout for task in self.tasks if isinstance(task, SpoutTask) and task.component_id != CHECKPOINT_SPOUT
         ]
@@ -188,7 +188,7 @@ class LocalTopology:
         return {loop: loop.turns for loop in self.engine.loops}
 
     def is_quiet(self, timeout_s: float) -> bool:
-        """True if every run loop has nothing to do for two more rounds."""
+        """True if no run loop finds work in two more rounds, and no tuple or update waits anywhere."""
         busy = sum(loop.busy_turns for loop in self.engine.loops)
         turns = self.turns_now()
         self.wait_turned(2, turns, timeout_s)

@@ -24,14 +24,14 @@ class Emitted:
 
 
 class Recorder:
-    """A record of what a component has done with its collector, of any of the three kinds.
+    """A record of what a component has done with its collector: a spout's, a bolt's or a basic bolt's.
 
         recorder = Recorder()
         spout.collector = recorder.spout_collector
         spout.next_tuple()
         assert recorder.rows() == [["a line"]]
 
-    ``streams``: the fields of each stream, for which rows are checked; None: anything may be emitted.
+    ``streams``: the fields of each stream, against which emitted rows are checked; None: no check.
 
     Attributes:
         emitted: the emits, in order.
@@ -45,7 +45,7 @@ class Recorder:
         self.failed: list[Tuple] = []
         self.errors: list[BaseException] = []
         self.anchors: Sequence[Tuple] = ()
-        """What emits without anchors are anchored to: the input of a bolt that anchors automatically."""
+        """The tuples to which emits without anchors are anchored: the input of a bolt that anchors automatically."""
         self.spout_collector: SpoutCollector = _SpoutRecorder(self)
         self.bolt_collector: BoltCollector = _BoltRecorder(self)
         self.basic_collector: BasicCollector = _BasicRecorder(self)
@@ -60,7 +60,7 @@ class Recorder:
         """Record an emit.
 
         Raises:
-            EmitError: the row is no list of values, or does not fit its stream.
+            EmitError: the row is not a list of values, or does not fit its stream.
         """
         if is_dataclass(values) and not isinstance(values, type):
             values = [getattr(values, name) for name in record_fields(type(values))]
@@ -76,7 +76,7 @@ class Recorder:
     def _check(self, streams: Mapping[str, Sequence[str]], values: Sequence[Any], stream: str) -> None:
         if stream not in streams:
             known = ", ".join(streams) or "none"
-            raise EmitError(f"component {self._component!r} declares no stream {stream!r}; it has {known}")
+            raise EmitError(f"component {self._component!r} declares no stream {stream!r} (declared: {known})")
         fields = streams[stream]
         if len(values) != len(fields):
             raise EmitError(

@@ -1,4 +1,4 @@
-"""Unit tests of one bolt, without a topology: tuples, and a run on them."""
+"""Unit tests of one bolt, without a topology: making tuples, and running the bolt on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_tuple(
 ) -> Tuple:
     """Return a tuple as a bolt receives it: ``make_tuple({"word": "a"})`` or ``make_tuple(["a"], ["word"])``.
 
-    It is not part of any tree.
+    The tuple is not part of any tree.
 
     Raises:
         UsageError: values are a sequence and fields are missing, or their numbers differ.
@@ -63,7 +63,7 @@ def run_bolt(
     ``conf``: overrides of the default configuration.
 
     Raises:
-        UsageError: the bolt needs more than a unit test has: an AsyncBolt; use complete_topology.
+        UsageError: the bolt is an AsyncBolt, which needs an event loop: use complete_topology.
         Exception: what the bolt raises, except FailedException, which fails the tuple.
     """
     if isinstance(bolt, AsyncBolt):
@@ -105,7 +105,7 @@ def _batches(tuples: list[Tuple], most: int) -> list[list[Tuple]]:
 
 
 def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> None:
-    """Execute a tuple or a batch; anchor what is emitted and ack the tuples if the bolt does not do so itself."""
+    """Execute a tuple or a batch. For a bolt that anchors and acks automatically, anchor emits and ack the tuples."""
     tup = batch[0]
     is_basic = isinstance(bolt, BasicBolt | BasicStatefulBolt | BatchingBolt) and not tup.is_tick
     recorder.anchors = batch if is_basic else ()

@@ -72,7 +72,7 @@ class WindowedBolt(Bolt):
     _settings: WindowSettings = WindowSettings()
 
     def execute_window(self, window: Window) -> Yielded:
-        """Process the tuples of one window; ``self.collector.emit`` or ``yield`` of a row anchors to all of them."""
+        """Process the tuples of one window. Rows emitted or yielded are anchored to all tuples of the window."""
         raise NotImplementedError
 
     def with_window(self, length: int | timedelta | Length, slide: int | timedelta | Length = 1) -> Self:
@@ -99,7 +99,7 @@ class WindowedBolt(Bolt):
         A tuple without a valid timestamp is failed, and the error is reported.
         """
         if not isinstance(field, str) or not field:
-            raise UsageError(f"{self._name}: a timestamp field is the name of a field, not {field!r}")
+            raise UsageError(f"{self._name}: a timestamp field must be the name of a field, not {field!r}")
         return self._set(timestamp_field=field)
 
     def with_timestamp_extractor(self, extractor: Extractor) -> Self:
@@ -108,7 +108,7 @@ class WindowedBolt(Bolt):
         If the extractor raises or returns anything else, the tuple is failed and the error is reported.
         """
         if not callable(extractor):
-            raise UsageError(f"{self._name}: a timestamp extractor is a function of a tuple, not {extractor!r}")
+            raise UsageError(f"{self._name}: a timestamp extractor must be a function of a tuple, not {extractor!r}")
         return self._set(extractor=extractor)
 
     def with_lag(self, lag: timedelta | Duration) -> Self:
@@ -119,7 +119,7 @@ class WindowedBolt(Bolt):
         """Set the interval at which the watermark is updated (default 1 second)."""
         duration = self._duration("watermark interval", interval)
         if duration == Duration(0):
-            raise UsageError(f"{self._name}: a watermark interval is more than zero")
+            raise UsageError(f"{self._name}: a watermark interval must be more than zero")
         return self._set(watermark_interval=duration)
 
     def with_late_tuple_stream(self, stream: str) -> Self:
@@ -129,7 +129,7 @@ class WindowedBolt(Bolt):
         stream late tuples are only counted, logged and acked.
         """
         if not isinstance(stream, str) or not stream:
-            raise UsageError(f"{self._name}: a late tuple stream is the id of a stream, not {stream!r}")
+            raise UsageError(f"{self._name}: a late tuple stream must be the id of a stream, not {stream!r}")
         return self._set(late_stream=stream)
 
     @property
@@ -158,7 +158,7 @@ class WindowedBolt(Bolt):
 
     @collector.setter
     def collector(self, collector: BoltCollector) -> None:
-        # A user's prepare can set the plain collector from its arguments: emits stay anchored nevertheless.
+        # A user's prepare can set self.collector to the plain collector that it was given: emits stay anchored.
         if not isinstance(collector, WindowCollector):
             self._emission = WindowCollector(collector)
 
@@ -310,15 +310,15 @@ class WindowedBolt(Bolt):
     def _length(self, name: str, value: object) -> Length:
         length = length_of(value)
         if length is None:
-            raise UsageError(f"{self._name}: a window's {name} is a number of tuples or a timedelta, not {value!r}")
+            raise UsageError(f"{self._name}: a window's {name} must be a tuple count or a timedelta, not {value!r}")
         if length in (Count(0), Duration(0)):
-            raise UsageError(f"{self._name}: a window's {name} is more than zero, not {length}")
+            raise UsageError(f"{self._name}: a window's {name} must be more than zero, not {length}")
         return length
 
     def _duration(self, name: str, value: object) -> Duration:
         duration = length_of(value)
         if not isinstance(duration, Duration):
-            raise UsageError(f"{self._name}: a {name} is a timedelta, not {value!r}")
+            raise UsageError(f"{self._name}: a {name} must be a timedelta, not {value!r}")
         return duration
 
     def _set(self, **settings: Any) -> Self:

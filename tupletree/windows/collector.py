@@ -51,4 +51,4 @@ class WindowCollector(BoltCollector):
 
     @staticmethod
     def _refuse(call: str) -> NoReturn:
-        raise UsageError(f"a windowed bolt does not call {call}: its tuples are acked when they are evicted")
+        raise UsageError(f"a windowed bolt must not call {call}: its tuples are acked when they are evicted")

@@ -28,7 +28,7 @@ class Watermarks:
         return self.last_us is not None and at_us < self.last_us
 
     def came(self, stream: Stream, at_us: int) -> None:
-        """Record that a tuple of that time has come on a stream, late or not."""
+        """Record the time of a tuple that has arrived on a stream, late or not."""
         latest = self._latest.get(stream)
         if latest is None or at_us > latest:
             self._latest[stream] = at_us

@@ -64,7 +64,7 @@ Length = Count | Duration
 
 
 def length_of(value: object) -> Length | None:
-    """Return a number of tuples or a time as a length; None if it is neither.
+    """Return a number of tuples or a time as a length, or None for any other value.
 
     Raises:
         UsageError: the number is negative, or the time is shorter than a millisecond.

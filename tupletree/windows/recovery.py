@@ -3,14 +3,14 @@
 The tuples in windows are not saved: they are not acked, so after a crash their spouts replay them. A checkpoint saves
 the position of the windows, and the ids of the tuples whose replays are not new:
 
-    kept       was in an evaluated window and can be in another: is put back, without another evaluation of the window
+    kept       was in an evaluated window and can be in a later window: the replay is put back, nothing is reevaluated
     evicted    since the previous checkpoint, so that its ack is possibly lost: the replay is only acked
-    any other  was in no window that the state contains: is new
+    any other  was in no window whose effect is in the state: the replay is a new tuple
 
 A tuple's id is unique within its source: a task and one of its streams. Each id is remembered individually, because
 replays come in any order: a tuple that is older than others was not necessarily seen here before.
 
-A tuple that has returned after a failure, and is in windows anew, is saved neither as kept nor as evicted. In one case
+A tuple that was replayed after a failure, and treated as new, is saved neither as kept nor as evicted. In one case
 the guarantee is weaker than at-least-once: a tuple emitted by a window fails; before the replay arrives, a checkpoint
 saves the window's tuple as evicted; then the worker dies.
 
@@ -83,7 +83,7 @@ class Replay(enum.Enum):
 
 
 class Recovery(Generic[T]):
-    """One recovery of one task. It ends when every further tuple is new.
+    """One recovery of one task. The recovery ends when every further tuple is new.
 
     Attributes:
         place: the position from which windows continue.
@@ -111,7 +111,7 @@ class Recovery(Generic[T]):
 
     @property
     def evicted(self) -> list[Name]:
-        """The names of evicted tuples that have not come back; they need not."""
+        """The names of evicted tuples that were not replayed. Their acks may have arrived: recovery does not wait."""
         return list(self._evicted)
 
     def is_complete(self, now_s: float) -> bool:

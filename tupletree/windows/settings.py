@@ -95,7 +95,7 @@ class WindowSettings:
         if needs_message_ids and self.message_id_field is None:
             _refuse(component, "has no message id field; call with_message_id_field", "message_id_field")
         if self.timestamp_field is not None and self.extractor is not None:
-            _refuse(component, "has both a timestamp field and a timestamp extractor", "timestamp_field")
+            _refuse(component, "has both a timestamp field and a timestamp extractor; set only one", "timestamp_field")
         if self.is_in_event_time:
             return
         for setting, value in {
@@ -104,7 +104,7 @@ class WindowSettings:
             "late_tuple_stream": self.late_stream,
         }.items():
             if value is not None:
-                fault = f"with_{setting} is of event time: call with_timestamp_field or with_timestamp_extractor too"
+                fault = f"with_{setting} needs event time: call with_timestamp_field or with_timestamp_extractor too"
                 _refuse(component, fault, setting)
 
     def check_limits(
@@ -130,13 +130,13 @@ class WindowSettings:
             fault = (
                 f"holds tuples for {held_s + acks_wait_s:g} seconds ({parts}), and topology.message.timeout.secs is "
             )
-            _refuse(component, f"{fault}{timeout_s:g}: it must be longer", "topology.message.timeout.secs")
+            _refuse(component, f"{fault}{timeout_s:g}: the timeout must be longer", "topology.message.timeout.secs")
         pending = conf["topology.max.spout.pending"]
         counts = [length.value for length in self.windows if isinstance(length, Count)]
         held = sum(counts)
         if pending is not None and held > pending:
             fault = f"holds up to {held} tuples (length and slide), and topology.max.spout.pending is {pending}"
-            _refuse(component, f"{fault}: it must not be less", "topology.max.spout.pending")
+            _refuse(component, f"{fault}: it must be at least {held}", "topology.max.spout.pending")
 
 
 def _refuse(component: str, fault: str, field: str) -> NoReturn:

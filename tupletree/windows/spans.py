@@ -17,7 +17,7 @@ processing time it is the clock, and tuples are added as they arrive. This modul
 microseconds.
 
 ================  ========================================  =================================================
-slide             a window is due                           it ends
+slide             a window is due                           the window ends
 ================  ========================================  =================================================
 a time ``s``      when time reaches a multiple of ``s``     before the tuples of that time: ``[end - l, end)``
 a count ``n``     when time reaches the n-th tuple          with that tuple: ``(end - l, end]``
@@ -66,7 +66,7 @@ class Place:
 class Spans(Generic[T]):
     """The sequence of one task, and its windows.
 
-    Call ``take`` until it returns None after every ``add`` or ``advance``, then ``evict``.
+    After every ``add`` or ``advance``, call ``next_due`` until it returns None, then ``evict``.
     """
 
     def __init__(self, length: Length, slide: Length) -> None:
@@ -233,7 +233,7 @@ class Spans(Generic[T]):
             case Count(), Count(value=length):
                 return self._next_hi - length
             case Count(), Duration() as length:
-                # The last tuple of the next window is not here yet: it comes at now_us or later.
+                # The last tuple of the next window has not arrived: its time is now_us or later.
                 return 0 if self.now_us is None else self._base + bisect_right(self._times, self.now_us - length.us)
         raise AssertionError((self._slide, self._length))
 

@@ -67,7 +67,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     def with_message_id_field(self, field: str) -> Self:
         """Set the message id field: a whole number or a string. A tuple without an id is failed and reported."""
         if not isinstance(field, str) or not field:
-            raise UsageError(f"{self._name}: a message id field is the name of a field, not {field!r}")
+            raise UsageError(f"{self._name}: a message id field must be the name of a field, not {field!r}")
         return self._set(message_id_field=field)
 
     def component_configuration(self) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
 
     def pre_rollback(self) -> None:
         """Drop all windows: they match the current state, which is about to be rolled back."""
-        # Pending acks are dropped, so nobody else fails the tuples that are evicted or older than the last checkpoint.
+        # Pending acks are dropped: tuples that were evicted, or acked before the last checkpoint, are failed only here.
         for tup in [*self._held(), *self._acked, *self._prepared]:
             self._plain.fail(tup)
         self._acked, self._prepared = [], []
@@ -112,7 +112,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
         place = self._spans.place
         if not self._settings.is_in_event_time:
             place = Place(None, place.passed)  # the time of this process means nothing to the next
-        # A tuple that has failed and returned, to be in windows anew, must not be recognized as a replay.
+        # The replay of a failed tuple, which is in windows as a new tuple, must be new again after a recovery.
         kept, evicted = ([name for name in names if name not in unseen] for names in (kept, evicted))
         self._state.put(KEY, Remembered(place, kept, evicted).encode())
         self._acked, self._prepared = [], self._acked

@@ -45,7 +45,7 @@ class Arrival(enum.Enum):
     EARLY = "early"  # other sources are still missing
     LAST = "last"  # all sources are in: act on the step
     OVER = "over"  # the round is over, or the sender is not a checkpoint source
-    AGAIN = "again"  # a repeat from this source, or the step was acted on
+    AGAIN = "again"  # a repeat from this source, or the task has already acted on the step
     WRONG = "wrong"  # the checkpoint cannot be taken
 
 
@@ -70,7 +70,7 @@ class Barriers:
         return self.is_aligned and self._action is Action.PREPARE and bool(self._arrived)
 
     def admit(self, source: int, generation: int, rows: int) -> StepDecision:
-        """Judge a batch that arrived."""
+        """Count the rows of a batch that has just arrived, and decide what to do with the batch."""
         if not self.is_aligned:
             return StepDecision.RUN if self.is_initialised else StepDecision.HOLD
         if self._is_taken_back(generation):
@@ -87,7 +87,7 @@ class Barriers:
             self._received[generation][source] -= rows
 
     def judge_held(self, source: int, generation: int) -> StepDecision:
-        """Judge a batch that was held, after something has changed."""
+        """Decide again what to do with a held batch, after the state of the round has changed."""
         if not self.is_aligned:
             return StepDecision.RUN if self.is_initialised else StepDecision.HOLD
         if self._is_taken_back(generation):
@@ -145,4 +145,4 @@ class Barriers:
     def _check_number(self, source: int, sent: int) -> None:
         received = self._received.get(self.generation, {}).get(source, 0)
         if received != sent and self.is_initialised:
-            self.refuse(f"task {source} has sent {sent} rows in this generation, and {received} have come")
+            self.refuse(f"task {source} sent {sent} rows in this generation, but {received} have arrived")

@@ -32,7 +32,7 @@ taken must fit into memory."""
 def build_participant(
     sources: frozenset[int], task: Task, component: Component, env: Environment
 ) -> Participant | None:
-    """Return the participant of a task, or None in a topology without states, and for a spout in default mode.
+    """Return the participant of a task. None for the checkpoint spout, without states, and for spouts in default mode.
 
     ``sources``: the tasks that send steps to the task.
     """

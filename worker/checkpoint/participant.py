@@ -96,7 +96,7 @@ class Participant:
         return math.inf if self._waiting is None else self._waiting[2]
 
     def admit(self, origin: Origin, rows: Rows) -> bool:
-        """Judge a batch; return True if it is to be executed now. Steps are acted on at once.
+        """Return True if a batch is to be executed now; otherwise hold or drop it. Checkpoint steps are handled here.
 
         Raises:
             TaskFailedError: another worker has taken over the state of this task.
@@ -124,7 +124,7 @@ class Participant:
         return False
 
     def poll(self) -> bool:
-        """Act on a step that waits for acks, once all are in or the deadline has passed; return True if it acted."""
+        """If a step waits for acks, and no ack is missing or the deadline has passed: act on the step, return True."""
         if self._waiting is None:
             return False
         step, tup, until_s = self._waiting
@@ -164,8 +164,8 @@ class Participant:
         if unacked:
             raise TupletreeError(
                 f"component {self._task.component_id!r} holds {len(unacked)} tuples that it neither acks nor fails: "
-                f"with topology.state.checkpoint.aligned a checkpoint waits {self._drain_s:g} s for that; what it "
-                f"keeps belongs into its state"
+                f"with topology.state.checkpoint.aligned a checkpoint waits at most {self._drain_s:g} s for acks; "
+                f"store the values in the bolt's state, and ack the tuples"
             )
 
     def begin_generation(self, step: Step) -> None:
@@ -173,7 +173,7 @@ class Participant:
         task = self._task
         self.fail_unacked()
         if self._has_begun and isinstance(task, BoltTask | BasicBoltTask):
-            task.renew()  # the component's memory is of the generation that is rolled back
+            task.renew()  # the component's memory belongs to the generation that is rolled back
         self._has_begun = False
         task.has_failed_tuples = False
         self.barriers.is_initialised = False  # until the whole step is done
@@ -213,7 +213,7 @@ class Participant:
             case Arrival.AGAIN:
                 self._control.ack(tup)
             case Arrival.OVER:
-                self._control.fail(tup)  # usually nobody waits for this step; if somebody does, it was not done
+                self._control.fail(tup)  # usually nothing waits for this step; otherwise the step was not done
 
     def _give_up(self) -> None:
         """Fail the steps received in a round that this task will not act on."""
@@ -286,7 +286,7 @@ class Participant:
         """Refuse the current checkpoint because too much is held. Nothing is dropped."""
         error = TupletreeError(
             f"component {self._task.component_id!r} holds back {self._held_rows} tuples (about {self._held_bytes} "
-            f"bytes) of its faster inputs until a checkpoint has come on the slower ones: the checkpoint is given up; "
+            f"bytes) of faster inputs until a checkpoint arrives on the slower inputs: the checkpoint is abandoned; "
             f"lower topology.max.spout.pending, or raise topology.executor.receive.buffer.bytes for large tuples"
         )
         event(log, "checkpoint.refused", task=self.task_id, cause=error)
@@ -296,7 +296,7 @@ class Participant:
         self._release()
 
     def _release(self) -> None:
-        """Judge held batches again."""
+        """Decide again for each held batch: run, hold or drop."""
         held, self._held, self._held_rows, self._held_bytes = self._held, deque(), 0, 0
         for origin, rows in held:
             match self.barriers.judge_held(origin.task, rows.generation):
@@ -309,7 +309,7 @@ class Participant:
 
 
 class _Unseen:
-    """The task as seen by the collector of steps, which excludes steps from the counts of the user's tuples."""
+    """The task as the collector of steps sees it. Steps are excluded from the counts of the user's tuples."""
 
     is_tracked = True
 

@@ -2,7 +2,7 @@
 
 A checkpoint contains the messages that a spout emitted before its PREPARE. A PREPARE passes a bolt only after the bolt
 has executed and acked all earlier tuples. So when all tasks have prepared, the trees of these messages are complete,
-even if their verdicts have not arrived yet. The spout is told of the acks at the commit. Recovery returns a positioned
+even if their verdicts have not arrived yet. The spout's ``ack`` is called at the commit. Recovery returns a positioned
 spout to its saved position. For any other spout, recovery fails all messages that are in no committed checkpoint.
 """
 
@@ -134,7 +134,7 @@ class SpoutParticipant(Participant):
         self._count()
 
     def _failed_now(self, msg_id: Any) -> None:
-        """Note a failed message. It is not replayed alone: recovery rolls back the whole topology with the spout."""
+        """Record a failed message. The spout's ``fail`` is not called now: recovery rolls back the whole topology."""
         self._task.has_failed_tuples = True
         self._failed.append(msg_id)
 

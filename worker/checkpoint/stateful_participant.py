@@ -6,7 +6,7 @@
             |                                      |
             +--------------- ROLLBACK -------------+-->  the trees of these and of all unacked tuples are failed
 
-**In aligned mode** acks are reported at once, and spouts are told of them at the commit (spout_participant.py).
+**In aligned mode** acks are reported at once. A spout's ``ack`` is called at the commit (spout_participant.py).
 Recovery rolls every state back to the last commit.
 """
 

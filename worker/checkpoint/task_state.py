@@ -20,11 +20,11 @@ class Refused(TupletreeError):
 class TaskState:
     """The state of one task, opened on first use, because the store may be down when the worker starts.
 
-    Opening a state takes it over from its previous owner. A worker that has been replaced may open its states only
-    after its successor has. It must not act on the old step that made it open the state: it might roll back what the
-    successor has prepared since. The round of such a PREPARE is always stored before the successor prepares. So after
-    opening, the stored round is read, and a step of an earlier round is refused. If the successor prepares after that
-    read, the successor is told that it has lost its state.
+    Opening a state takes the state over from its previous owner. A replaced worker may be late, and take a state back
+    from its successor. The late worker must not act on its old step, which might roll back what the successor has
+    prepared. The round of a PREPARE is always stored before any task prepares. So after opening a state, the task reads
+    the stored round, and refuses a step of an earlier round. If the successor prepares only after that read, its
+    prepare fails with AuthorityError, because the late worker owns the state.
     """
 
     def __init__(self, component: str, open_state: OpenState, newest_round: Callable[[], int]) -> None:
@@ -48,12 +48,12 @@ class TaskState:
             provider, state = self._open_state()
             if provider.is_durable and self._newest_round() > self._round:
                 state.close()
-                raise Refused(f"the step of round {self._round} is old")
+                raise Refused(f"the step belongs to round {self._round}, and a newer round has begun")
             self._opened = provider, state
         return self._opened
 
     def knows(self, step: Step) -> bool:
-        """True if the checkpoint of a COMMIT is prepared or committed in this state, or need not be."""
+        """True if this state has prepared or committed the checkpoint of a COMMIT, or is new or not durable."""
         provider, state = self._open()
         is_new = self._component in step.fresh
         return is_new or not provider.is_durable or step.txid in (state.prepared, state.committed)
@@ -82,9 +82,9 @@ class TaskState:
         state.prepare_commit(txid)
         if provider.is_durable and state.prepared != txid:
             raise UsageError(
-                f"the state of component {self._component!r} says that {state.prepared} is prepared after "
-                f"prepare_commit({txid}): {type(state).__name__} must keep 'prepared' and 'committed', without which "
-                f"nobody knows after a crash where it stands; or {type(provider).__name__} is not durable and says so"
+                f"the state of component {self._component!r} has prepared={state.prepared}, not {txid}, after "
+                f"prepare_commit({txid}): {type(state).__name__} must set 'prepared' and 'committed', from which "
+                f"recovery continues after a crash; or set is_durable = False on {type(provider).__name__}"
             )
 
     def commit(self, step: Step) -> None:
@@ -114,9 +114,9 @@ class TaskState:
             return
         if committed is not None and committed > step.txid:
             raise ConflictError(
-                f"the state of component {self._component!r} was committed with checkpoint {committed}, and the last "
-                f"of the topology is {step.txid}: the state is another topology's, or the checkpoint's record was "
-                f"removed; choose another topology.state.id"
+                f"the state of component {self._component!r} was committed with checkpoint {committed}, but the "
+                f"topology's last checkpoint is {step.txid}: the state belongs to another topology, or the "
+                f"checkpoint's record was removed; choose another topology.state.id"
             )
         if self._component in step.fresh:
             if is_unused:  # entries were left by an earlier component of the same name
@@ -125,8 +125,8 @@ class TaskState:
             found = "is empty" if committed is None else f"was last committed with checkpoint {committed}"
             raise ConflictError(
                 f"the state of component {self._component!r} {found}, and the last checkpoint of the topology is "
-                f"{step.txid}: the store has lost what was committed, or is not the one that was written to (a file "
-                f"must be reachable from every machine); restore it, or choose another topology.state.id to start empty"
+                f"{step.txid}: the store has lost the commit, or is not the store that was written to (a file must be "
+                f"reachable from every machine); restore the store, or choose another topology.state.id to start empty"
             )
 
     def close(self) -> None:

@@ -43,12 +43,12 @@ class AckUpdates:
         self.init_tasks: list[int] = []
         self.fails: set[int] = set()
         self.resets: set[int] = set()
-        self.reasons: dict[int, bytes] = {}  # of some of ``fails``
+        self.reasons: dict[int, bytes] = {}  # by root, for some of ``fails``
         self._newest: Ids | None = None
         self._at = 0  # the init that the last merged ack belonged to
 
     def successor(self) -> AckUpdates:
-        """Return empty updates to follow these. They take over the table, so that these use little memory."""
+        """Return empty updates to use after these. They take over the table of newest inits, to save memory."""
         fresh = AckUpdates()
         fresh._newest, self._newest = self._newest, None  # old entries do no harm: add_at compares roots
         return fresh

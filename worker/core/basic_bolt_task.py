@@ -95,7 +95,7 @@ class BasicBoltTask(Task):
                     updates.add_ack(other, edge_there ^ collector.children)
             elif root:
                 updates.add_ack(root, edge ^ collector.children)
-            if at > sample_at:  # failed rows are not measured: the next acked row is
+            if at > sample_at:  # a failed row is not measured: the next acked row is measured instead
                 sample_at = at - 1 + self._sample_every
                 self.processed(origin, clock() - sampled_s)
         collector.root = 0
@@ -114,7 +114,7 @@ class BasicBoltTask(Task):
         return tick()
 
     def _emit_yielded(self, returned: Any) -> None:
-        """Emit the rows of a generator; refuse another result."""
+        """Emit the rows of a generator that ``execute`` returned; refuse any other result."""
         if type(returned) is GeneratorType:
             self.collector.emit_many(returned)
         else:

@@ -24,7 +24,7 @@ Row = tuple[list[Any], int, Any]
 UNANCHORED = 0
 MULTI = -1
 MAX_ROWS = 1 << 20
-"""Row limit of a batch from another worker, which could otherwise announce more rows than it has bytes for."""
+"""Row limit of a batch from another worker: otherwise a batch of few bytes could announce any number of rows."""
 
 HEAD_BYTES = 32
 """Approximate size of a batch without its columns."""
@@ -120,7 +120,7 @@ def weigh(columns: Sequence[list[Any]], count: int) -> int:
 
 
 def weight_of(value: Any, depth: int) -> int:
-    """Estimate the size of a value in bytes. For a collection, all items are taken to be as large as the first."""
+    """Estimate the size of a value in bytes. For a collection, all items are assumed to be as large as the first."""
     kind = type(value)
     if kind is int or kind is float or value is None or kind is bool:
         return 8
@@ -221,7 +221,7 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
 
 
 def bytes_of(message: worker_pb2.Batch) -> int:
-    """Estimate the size of a message without encoding it, which ``ByteSize`` does."""
+    """Estimate the size of a message, which is faster than ``ByteSize``: nothing is encoded."""
     several = 2 * sum(len(multi.roots) for multi in message.multi) if message.multi else 0
     return HEAD_BYTES + len(message.values) + 2 * len(message.roots) + several
 

@@ -95,7 +95,7 @@ class BoltTask(Task):
         unacked = self.unacked if is_user else None
         at = start
         while at < stop and not self.must_yield:
-            values = [column[at] for column in columns]  # a new list, because such a bolt may keep its tuples
+            values = [column[at] for column in columns]  # a new list: a bolt that acks explicitly may keep its tuples
             tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
@@ -131,7 +131,7 @@ class BoltTask(Task):
             collector.anchor = None
 
     def _gather(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
-        """Process gathered tuples: whole batches, and at a tick all of them."""
+        """Gather rows, and process whole batches of ``max_batch``; at a tick, process all gathered tuples."""
         gathered = self._gathered
         assert gathered is not None
         most = self._max_batch
@@ -181,7 +181,7 @@ class BoltTask(Task):
         return count
 
     def _emit_yielded(self, method: str, returned: object) -> None:
-        """Emit the rows of a generator, anchored to the tuple of a basic bolt; refuse another result."""
+        """Emit the rows of a generator, anchored to the collector's current anchor; refuse any other result."""
         if type(returned) is GeneratorType:
             self.collector.emit_many(returned)
         elif returned is not None:

@@ -10,9 +10,9 @@ inputs from which its tuples were made:
                  +---------- acked, once the own tree is complete ------+
 
 So each row has one root, however many inputs it combines. An input is acked only after all rows made from it were
-processed. If the input went into several trees, for example of several streams, it is acked after the last tree. As
-with spouts, an own tree ends with a verdict of its acker or with its timeout here, whichever comes first. If the task
-itself is lost, its inputs are still pending at their spouts.
+processed. If the input went into several trees, for example of several streams, it is acked after the last tree. Like
+a spout's tree, an own tree ends with a verdict of its acker or with its timeout here, whichever comes first. If the
+task itself is lost, its inputs are still pending at their spouts.
 """
 
 from __future__ import annotations  # pure

@@ -182,7 +182,7 @@ class TaskBasicCollector(BasicCollector):
 class TaskBoltCollector(BoltCollector):
     """The collector of one bolt task that anchors and acks explicitly.
 
-    ``anchor``: what emits without anchors are anchored to, if anything.
+    ``anchor``: the tuples to which an emit without anchors is anchored, or None.
     """
 
     def __init__(self, task: AckingTask, streams: dict[str, OutStream], ids: RandomIds) -> None:

@@ -127,7 +127,7 @@ def inputs_of(sources: Iterable[tuple[str, str]], has_ticks: bool) -> Inputs | N
 
 
 def data_streams(sources: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the streams whose tuples the task executes: all but those with steps of checkpoints."""
+    """Return the streams whose tuples the task executes: all streams except those of checkpoint steps."""
     return [source for source in sources if source[1] != CHECKPOINT_STREAM]
 
 

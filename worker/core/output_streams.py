@@ -61,7 +61,7 @@ class OutBuffer:
         return self._sealed + self._ids.count
 
     def ids_since(self, sent: int) -> list[tuple[int, int]]:
-        """Return root and edge of each row appended since ``sent`` had this value. No rows may be taken meanwhile."""
+        """Return root and edge of each row appended since ``self.sent`` was ``sent``. No row may be popped since."""
         first = self._sealed  # of the batch that is being filled
         roots, edges = self._ids.columns()
         found = _pairs_from(roots, edges, self._pairs, sent - first)
@@ -148,8 +148,8 @@ class OutStream:
         """Return the values as a list or tuple of the declared length.
 
         Raises:
-            EmitError: the values are no row, their number differs from the number of the stream's fields, or the stream
-                is direct.
+            EmitError: the values are not a row, their number differs from the number of the stream's fields, or the
+                stream is direct.
         """
         row = values if type(values) is list or type(values) is tuple else self.row_of(values)
         if len(row) != self.arity:

@@ -62,11 +62,11 @@ class SpoutTask(Task):
         self._clock = env.clock
         self.uncommitted = 0  # complete trees that wait for a checkpoint
         self.rows: Any = None  # a generator that next_tuple returned, until it is exhausted
-        self.tell_acked: Callable[[Any], None] | None = None  # replaces spout.ack: tells later, or never
+        self.tell_acked: Callable[[Any], None] | None = None  # if set, replaces spout.ack (aligned checkpoints)
         self.tell_failed: Callable[[Any], None] | None = None
         self.is_dry = False  # the last next_tuple emitted nothing
         self._is_deaf = ignores_fails(spout)
-        self.reasons: Mapping[int, bytes] = NO_REASONS  # of the trees of the verdict that is being told
+        self.reasons: Mapping[int, bytes] = NO_REASONS  # of the failed trees that are being reported to the spout
         self._fail_because: Callable[[Any, FailReason | None], None] | None = getattr(spout, "fail_because", None)
 
     def open(self) -> None:
@@ -134,7 +134,7 @@ class SpoutTask(Task):
         return emits != first
 
     def _emit_next(self, rows: Any) -> None:
-        """Emit the next row of a generator that ``next_tuple`` returned; None means that there is none now."""
+        """Emit the next row of a generator that ``next_tuple`` returned; a None row means that there is no row now."""
         self.rows = rows
         for row in rows:
             if row is not None:

@@ -81,7 +81,7 @@ class SetUp:
 
 
 class Participant(Protocol):
-    """The part that takes part in checkpoints for a task (worker/checkpoint). Runs on the task's own thread."""
+    """The checkpoint participant of a task (worker/checkpoint). Runs on the task's own thread."""
 
     task_id: int
     channels: dict[int, deque[tuple[OutBuffer, Rows]]]
@@ -102,10 +102,10 @@ class Participant(Protocol):
         """The latest time at which ``poll`` must be called; infinity if no step waits."""
 
     def admit(self, origin: Origin, rows: Rows) -> bool:
-        """Judge a batch; return True if it is to be executed now."""
+        """Return True if a batch is to be executed now; otherwise hold or drop it."""
 
     def poll(self) -> bool:
-        """Act on a step that waits for acks, once all are in or the deadline has passed; return True if it acted."""
+        """If a step waits for acks, and no ack is missing or the deadline has passed: act on the step, return True."""
 
     def opened(self) -> None:
         """Called right after the spout of a spout task was opened."""
@@ -128,7 +128,7 @@ class Task(TreeTracker):
         self.counters = Counters()
         self.inputs = inputs_of(context.sources, bool(context.conf["topology.tick.tuple.freq.secs"]))
         self.updates = AckUpdates()  # replaced by the updates of the run loop that drives this task
-        self.ack_updates = self.updates  # the same, unless acks wait for a checkpoint
+        self.ack_updates = self.updates  # the same object, unless acks wait for a checkpoint
         self.defers_acks = False
         self.has_failed_tuples = False  # since the last reset: no checkpoint may cover a failed tuple
         self.participant: Participant | None = None  # takes part in checkpoints for this task

@@ -66,7 +66,7 @@ class Followed:
 
 
 class FollowedSpout(TreeTracker):
-    """Stand-in for a spout task at its collector. All other attributes are those of the task."""
+    """Stand-in for a spout task at its collector. Passes all other attributes through to the task."""
 
     def __init__(self, task: SpoutTask, followed: Followed, tracer: TreeTracer) -> None:
         self._task = task
@@ -100,7 +100,7 @@ class FollowedBolt:
 
     @property
     def ack_updates(self) -> AckUpdates:
-        """The task's updates, which every ack reads."""
+        """The task's ack updates. A property, because every ack reads it: faster than ``__getattr__``."""
         return self._task.ack_updates
 
     def acked(self, tup: Tuple) -> None:

@@ -59,11 +59,11 @@ class AckingTask(EmittingTask, Protocol):
 
     @property
     def updates(self) -> AckUpdates:
-        """The updates that take resets."""
+        """The updates to which resets are added."""
 
     @property
     def ack_updates(self) -> AckUpdates:
-        """The updates that take acks."""
+        """The updates to which acks are added."""
 
     def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
         """Fail trees, for a reason."""

@@ -1,7 +1,7 @@
 """Application of operators' switches in this worker: logger levels, sampled tuples, traced trees.
 
-Level-triggered: the topology's record has the wanted state, and each look brings the worker to that state. If a switch
-has an end, the controller looks again at that time.
+Level-triggered: the topology's record has the wanted state, and every ``apply`` brings the worker to that state. If a
+switch has an end, a timer applies the record again at that time.
 """
 
 from __future__ import annotations

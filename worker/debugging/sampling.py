@@ -29,7 +29,7 @@ _MAX_PASSED_OVER: Final = 2**60
 
 
 class _Short(reprlib.Repr):
-    """Variant for bytes too, which ``reprlib`` formats as a whole before truncating."""
+    """Repr that truncates bytes before formatting them; ``reprlib`` formats all bytes and truncates the text."""
 
     def repr_bytes(self, value: bytes, level: int) -> str:
         return repr(value[: self.maxother])
@@ -52,13 +52,13 @@ def shown(value: Any) -> str:
             return text
     try:
         text = _short.repr(value)
-    except Exception as error:  # it is user code
+    except Exception as error:  # __repr__ is user code
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + "…"
 
 
 class RateLimit:
-    """Limit of ``MAX_PER_SECOND`` samples per worker; counts the others. Any thread; the limit is approximate."""
+    """Limit of ``MAX_PER_SECOND`` samples per worker; counts dropped samples. Any thread; the limit is approximate."""
 
     def __init__(self, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._events = events

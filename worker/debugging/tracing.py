@@ -104,7 +104,7 @@ class Tracer:
                 self._put(kind, root, component=task.component_id, task=task.task_id)
 
     def judged(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
-        """Record verdicts that a spout is about to receive. Trees no longer pending were recorded before."""
+        """Record verdicts that a spout is about to receive. Trees no longer pending are skipped: they were recorded."""
         for root in self.followed.among(roots):
             if spout.pending.get(root) is not None:
                 self._put("verdict", root, component=spout.component_id, task=spout.task_id, verdict=verdict)

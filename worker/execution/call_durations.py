@@ -14,13 +14,13 @@ Present = tuple[Hashable, Hashable, Sequence[int]]
 
 
 class CallDurations:
-    """The calls that were under way at the last look."""
+    """The calls that were under way at the last ``observe``."""
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, tuple[Hashable, float]] = {}
 
     def observe(self, loops: Iterable[Present], now_s: float) -> dict[int, float]:
-        """Note the current calls. Return, by task, the seconds for which the task has been in the same call."""
+        """Record the current calls. Return, by task, the seconds for which the task has been in the same call."""
         seen, found = {}, {}
         for loop, call, tasks in loops:
             if not tasks:

@@ -3,11 +3,11 @@
 All executors of a loop write to the same updates, so a hanging call would hold back the acks that other executors made
 earlier in the same turn. The thread of the call can continue at any moment, so its updates cannot be taken away:
 
-    stepping thread   add … add … [call hangs] … add, add … ends: tell ``remainder``
-    watchdog                          tell ``so_far``
+    stepping thread   add … add … [call hangs] … add, add … ends: send ``remainder``
+    watchdog                          send ``so_far``
 
-An ack value is the xor of all reports for a root, in any grouping. So if an entry changes after it was told, the
-difference is told as an ack. This holds for inits too: an init is told only once.
+An ack value is the xor of all reports for a root, in any grouping. So if an entry changes after it was sent, the
+difference is sent as an ack. This holds for inits too: an init is sent only once.
 """
 
 from __future__ import annotations  # pure
@@ -38,7 +38,7 @@ def so_far(updates: AckUpdates) -> AckUpdates:
 
 
 def remainder(updates: AckUpdates, told: AckUpdates) -> AckUpdates:
-    """Return the updates still to be told after ``told``, an earlier copy, was told."""
+    """Return the updates still to be sent. ``told``: an earlier copy of the updates, which was sent."""
     rest = AckUpdates()
     ack_roots, ack_values = updates.acks.columns()
     init_roots, init_values = updates.inits.columns()

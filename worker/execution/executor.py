@@ -51,9 +51,9 @@ class Executor:
         self.is_found_blocking = False  # found blocking, not declared: temporary
         self.calm = SplitBackoff()
         self.set_up = SetUp()
-        self.at_work: Task = tasks[0]  # the task in whose component a call is, or was last
+        self.at_work: Task = tasks[0]  # the task whose component is being called, or was called last
         self.downstream: frozenset[str] = frozenset()  # for a source: the components that its tuples can reach
-        self.turns_held = 0  # set by the run loop: consecutive turns, with this turn, in which a source is held
+        self.turns_held = 0  # set by the run loop: consecutive turns, including this turn, in which a source must wait
         self.rest = IdleWait()  # for a source
         self.tree_tasks: Sequence[int] = ()  # the tasks that can begin trees
         self.tasks: Sequence[Task] = tasks
@@ -69,13 +69,13 @@ class Executor:
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
-        self._limited: Sequence[Task] = ()  # those that can be full
+        self._limited: Sequence[Task] = ()  # the tasks that can be full
         self._participants = [task.participant for task in tasks if task.participant is not None]
         self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
         self._feeds = frozenset(behind(one.task) if one.ignores_gate else one.task for one in self._buffers)
 
     def wait_for(self, tasks: frozenset[int]) -> None:
-        """Pause also while one of these tasks is closed, as for the tasks that this executor feeds."""
+        """Wait for these tasks too, like for the tasks that this executor feeds: pause while one is closed."""
         self._feeds |= tasks
 
     def open(self) -> None:
@@ -111,7 +111,7 @@ class Executor:
 
     @property
     def is_held(self) -> bool:
-        """True while a task that it waits for is closed (component_graph.py), mostly one it feeds, or its own full."""
+        """True while the gate closes a task that the executor waits for (``wait_for``), or one of its tasks is full."""
         closed = self._gate.closed
         is_closed = bool(closed) and not closed.isdisjoint(self._feeds)
         return is_closed or (bool(self._limited) and any(task.context.is_full() for task in self._limited))
@@ -232,7 +232,7 @@ class Executor:
 
 
 def call(item: Call, task: Task) -> None:
-    """Make a call that a component asked for, unless it was replaced. Raises TaskFailedError if the call raises."""
+    """Make a call that a component requested, unless the component was replaced. Raises TaskFailedError."""
     if item.context is not task.context:
         return
     try:
@@ -298,7 +298,7 @@ class BoltExecutor(Executor):
         return True
 
     def _handle_news(self) -> bool:
-        """Handle ticks, news of trees and steps of checkpoints, even while held. Return True if there was news."""
+        """Handle ticks, messages, tree timeouts and waiting steps, even while held. True for a message or a step."""
         if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
             self._tick()
         has_heard = self.inbox.has_news

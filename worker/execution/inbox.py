@@ -1,4 +1,4 @@
-"""Objects shared by the threads of a worker: the inbox of an executor, and the gate of tasks that may be fed.
+"""Objects shared by the threads of a worker: the inbox of an executor, and the gate, which closes tasks to senders.
 
 Everything else in a worker is used by one thread at a time.
 """
@@ -24,8 +24,8 @@ BACKLOG = -2
 def behind(task: int) -> int:
     """Return the pseudo-task that stands for the route to a task at the gate.
 
-    The route is closed while the task's worker is unreachable or has too much waiting to be sent to it, but not because
-    the task is congested.
+    The route is closed while the task's worker is unreachable, or while too much output waits to be sent to it.
+    Congestion of the task itself does not close the route.
     """
     return BACKLOG - task
 
@@ -49,7 +49,7 @@ class Gate:
         self._on_change = on_change
 
     def set(self, source: Hashable, tasks: Iterable[int]) -> None:
-        """Make these tasks the ones that ``source`` closes."""
+        """Set the tasks that ``source`` closes."""
         wanted = frozenset(tasks)
         with self._lock:
             if self._by_source.get(source, frozenset()) == wanted:
@@ -108,7 +108,7 @@ class Inbox:
 
     @property
     def has_news(self) -> bool:
-        """True if there is news."""
+        """True if a control message waits."""
         return bool(self._news)
 
     @property
@@ -128,12 +128,12 @@ class Inbox:
         self.wake()
 
     def put_news(self, news: Any) -> None:
-        """Append news (how trees ended), which waits neither behind items nor for a gate. Any thread."""
+        """Append a control message, which is handled before all items, even while the gate is closed. Any thread."""
         self._news.append(news)
         self.wake()
 
     def pop_news(self) -> Any | None:
-        """Remove and return the oldest news, or return None. The owning thread only."""
+        """Remove and return the oldest control message, or return None. The owning thread only."""
         try:
             return self._news.popleft()
         except IndexError:
@@ -158,7 +158,7 @@ class Inbox:
             return [item for item, _ in self._items]
 
     def done(self, rows: int) -> None:
-        """Stop counting rows of a taken item, which have been processed."""
+        """Stop counting these rows of an item that ``pop`` returned: they have been processed."""
         with self._lock:
             self.rows -= rows
             self._open_if_there_is_room()

@@ -100,8 +100,8 @@ def _error(origin: Origin, refused: Sequence[tuple[Rows, int]], max_bytes: int) 
     others = f" ({len(refused)} such tuples in one batch)" if len(refused) > 1 else ""
     return TupleTooLargeError(
         f"component {origin.component!r} emitted a tuple of {size} bytes on stream {origin.stream!r}, more than "
-        f"topology.tuple.max.bytes ({max_bytes}) lets go to another worker; most of it is {largest} with "
-        f"{parts[largest]} bytes{others}: it fails; emit less at a time or raise the limit"
+        f"topology.tuple.max.bytes ({max_bytes}) allows between workers; its largest part is {largest} with "
+        f"{parts[largest]} bytes{others}: the tuple fails; emit smaller tuples or raise the limit"
     )
 
 

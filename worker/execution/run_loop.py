@@ -9,8 +9,8 @@ start. Any other executor gets its own loop when it is found blocking:
 *   for a while, the loop's thread mostly waited inside steps, and most of the step time was spent by this executor.
 
 A watchdog checks both from another thread. Waiting for the GIL looks like any other wait, so the limit is set high:
-taking a busy executor for a blocking executor costs throughput. Executors that were parted come together again when the
-reason has gone; thread_splitting.py has the rules.
+treating a busy executor as blocking costs throughput. Executors that were separated share a loop again when the reason
+is gone; thread_splitting.py has the rules.
 
 An executor moves with its inbox and its buffers, so nothing is reordered. When a loop is split, updates that it has not
 yet sent to the ackers are sent at once (early_updates.py). The rest is sent before an executor goes back. A blocking
@@ -19,7 +19,7 @@ executor hands over all its output after every step, since the duration of its n
 A bolt works until its inbox is empty, for a few milliseconds at most, and spouts wait for the bolts that they feed. So
 tuples are processed while they are still in the caches, few tuples wait between components, and spouts add only as much
 as the bolts beside them can take. Compared with stepping all executors in turn, this measured 1.2 to 1.3 times the
-words at half the latency.
+throughput of a word count at half the latency.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ STUCK_S = 0.1
 HANGS_S = 5.0  # a call that takes this long is logged while it lasts
 WINDOW_S = 1.0
 WAITING_SHARE = 0.85
-"""Share of the step time without wanting a processor, above which a loop is taken to have a blocking executor."""
+"""A loop has a blocking executor if its thread wanted no processor for more than this share of the step time."""
 MAX_WAIT_S = 1.0
 SHARE_S = 0.002
-"""Time for which a busy bolt continues, and then to the end of its step, before the next executor has its turn."""
+"""A busy bolt gets further steps for this time. Once its last step has ended, the next executor has its turn."""
 MAX_TURNS_HELD = 3
-"""Maximum number of consecutive turns in which a spout waits for its bolts: other workers can feed them, too."""
+"""Maximum number of consecutive turns in which a spout waits for its bolts: other workers can feed the bolts, too."""
 
 Heir = Callable[[Sequence[Executor]], bool]  # takes over the executors that a loop gives up, or returns False
 
@@ -68,7 +68,7 @@ class LoopSettings:
     flush_interval_s: float
     post: Callable[[AckUpdates], None]
     on_failure: Callable[[TaskFailedError], None]
-    on_split: Callable[[Executor, Sequence[Executor]], None]  # (blocking or being set up; moved to a new loop)
+    on_split: Callable[[Executor, Sequence[Executor]], None]  # (the one that blocks or is set up, those to move)
 
 
 class RunLoop(threading.Thread):
@@ -94,7 +94,7 @@ class RunLoop(threading.Thread):
         self._stepped_s: dict[Executor, float] = {}  # time spent in the steps of each executor
         self._watched = Glance(0, 0.0, 0.0)
         self._window = Window(0.0, 0.0, {})
-        self._told: AckUpdates | None = None  # a copy of the updates that the ackers know already
+        self._told: AckUpdates | None = None  # a copy of the updates that were sent early (early_updates.py)
         self._hangs = HangLog()
         self.has_retired = False  # its executors went to another loop, and its thread ends
         self._heir: Heir | None = None

@@ -101,12 +101,12 @@ class SpoutExecutor(Executor):
 
     @property
     def progress(self) -> Hashable:
-        """Progress within a step, counted by trees and emits too: one step can tell a spout of many trees."""
+        """A value that also changes with every ack, fail and emit: one step can call a spout for many trees."""
         spout = self._by_task[self.at_work.task_id]
         return spout.task_id, spout.counters.acked, spout.counters.failed, spout.collector.emits
 
     def _count_held(self, is_held: bool) -> None:
-        """Add up the time for which spouts are held. The gate wakes the loop at every change, so none is missed."""
+        """Add up the time for which spouts are held. The gate wakes the loop at every change."""
         now_s = self._clock()
         if self._held is not None:
             cause, since_s = self._held
@@ -171,7 +171,7 @@ class SpoutExecutor(Executor):
             self._handle_steps(target, item.origin, rows)
 
     def _handle_steps(self, task: int, origin: Origin, rows: Rows) -> None:
-        """Take steps of checkpoints, the only tuples that spouts receive."""
+        """Pass checkpoint steps to the participant. Spouts receive no other tuples."""
         participant = self._by_task[task].participant
         if participant is not None:
             participant.admit(origin, rows)
@@ -179,13 +179,13 @@ class SpoutExecutor(Executor):
 
     @property
     def _ready(self) -> list[SpoutTask]:
-        """Spouts that may be polled. A spout that takes part in checkpoints needs its position first."""
+        """Spouts that may be polled. A spout that takes part in checkpoints must be initialised first."""
         if not self._participants:
             return self._spouts
         return [spout for spout in self._spouts if spout.participant is None or spout.participant.is_ready]
 
     def _show(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
-        """Show the tracer how trees ended, before their spout is told."""
+        """Show the tracer how trees ended, before their spout is called."""
         if self.tracer is not None:
             self.tracer.judged(spout, verdict, roots)
 
@@ -226,8 +226,8 @@ class SpoutExecutor(Executor):
     def _poll(self) -> bool:
         """Poll the spouts until a batch is full, the time is up, or there are no more tuples.
 
-        A spout declared as blocking is called once: its next call can take long, and this tuple must not wait for that
-        call. A spout that was found blocking is called until a call takes long.
+        A spout declared as blocking is called once: its next call can take long, and the tuple just emitted must not
+        wait for that call. A spout that was found blocking is called until a call takes long.
         """
         started_s = self._clock()
         worked = False

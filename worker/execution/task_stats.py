@@ -84,7 +84,7 @@ def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
 def _add_inputs(message: nimbus_pb2.TaskStats, task: Task) -> None:
     """Add the outcome of tuples by input stream. With a single input stream, the task's totals are used."""
     if task.inputs is not None:
-        counted = list(task.inputs.by_stream.items())  # at once: the task's thread may add to it
+        counted = list(task.inputs.by_stream.items())  # copied at once: the task's thread may add streams
     else:
         counted = [(source, task.counters) for source in data_streams(task.context.sources)]
     for (component, stream), counts in counted:

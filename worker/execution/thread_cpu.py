@@ -1,4 +1,4 @@
-"""Time for which a thread has wanted a processor. Tells a waiting thread from a thread that lacks a processor."""
+"""Time for which a thread has wanted a processor. Distinguishes a waiting thread from one without a processor."""
 
 from __future__ import annotations
 

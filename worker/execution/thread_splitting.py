@@ -3,7 +3,7 @@
     shared loop --- found blocking ---------------------> own loop, ``is_blocking``
          ^  \\------ opens, prepares … for too long -----> own loop, not blocking    |
          |                              |                                          |
-         +------ as soon as it has -----+                                          |
+         +------ once it is set up -----+                                          |
          +------ after a calm of 2.5 s, 5 s, 10 s … 10 min, twice as long each time +
 
 A component that connects to a broker in ``open`` does not count as blocking, and one slow call a minute ago says

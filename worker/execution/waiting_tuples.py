@@ -1,7 +1,7 @@
 """The message timeouts of tuples that wait in the inbox of a task that is full.
 
-A bolt that can be full restarts the timeouts of the tuples that it has (async_bolt.py). Those behind them wait for the
-same service, and would time out without ever having been tried.
+A bolt that can be full restarts the timeouts of the tuples that it has accepted (async_bolt.py). Tuples in its inbox
+wait for the same service, and would time out before the bolt has tried them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..core.task import Clock, Task
 from .inbox import Inbox, RemoteBatch
 
 TIMES = 4
-"""How often within a message timeout; more often than a bolt that is full wakes its executor."""
+"""Number of restarts per message timeout. The executor may be late: a full bolt wakes it three times per timeout."""
 
 
 class WaitingTuples:
-    """The tuples in the inbox of these tasks, all of one component, of which any can be full."""
+    """The tuples in the inbox of one component's tasks, any of which can be full."""
 
     def __init__(self, tasks: Sequence[Task], inbox: Inbox, clock: Clock) -> None:
         self._tasks = {task.task_id: task for task in tasks}
@@ -28,7 +28,7 @@ class WaitingTuples:
         self._due_s = -math.inf
 
     def keep_alive(self) -> None:
-        """Restart the timeouts of all tuples that wait, unless that was done a moment ago. The owning thread only."""
+        """Restart the timeouts of all waiting tuples, at most ``TIMES`` times per timeout. The owning thread only."""
         now_s = self._clock()
         if now_s < self._due_s:
             return
@@ -37,7 +37,7 @@ class WaitingTuples:
             self._tasks[target].updates.resets.update(roots)
 
     def _waiting(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """The roots of the batches, each with the task that it is for."""
+        """Yield the target task and the roots of each waiting batch."""
         for item in self._inbox.items():
             if type(item) is Batch:
                 yield item.target_task, item.rows.all_roots()

@@ -164,7 +164,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
 
     @property
     def _is_unconfirmed(self) -> bool:
-        """True if too much is unconfirmed to send more. False while the acker asks to hold: updates make room."""
+        """True if too much is unconfirmed to send more. False while the acker asks to hold: acks free room there."""
         return len(self._unconfirmed) >= UNCONFIRMED_UPDATES and not self._is_asked_to_hold
 
     async def _write(self, call: Call) -> None:
@@ -197,7 +197,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
         event(log, "acker.drained", acker=self.acker_id)
         self._waiting.clear()
         self._context.engine.gate.set(self, ())
-        if not self.is_owner:  # an owner left before its shards moved, and trees were begun there meanwhile
+        if not self.is_owner:  # an owner that left before its shards moved has trees: they fail in _went_down
             self.is_up = False
 
     def _went_down(self, was_up: bool) -> None:
@@ -236,7 +236,7 @@ class AckerLinks(LinkMetrics):
                 link.post(shard, part)
 
     def require(self, shard_version: int) -> None:
-        """Note the shard version that came with a tuple. The sender claims to know this version of the map."""
+        """Record the shard version that came with a frame. The sender claims to know this version of the map."""
         if self._refuted_version is None or shard_version < self._refuted_version:
             self._required_version = max(self._required_version, shard_version)
 

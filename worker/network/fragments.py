@@ -48,19 +48,19 @@ class Reassembly:
         return bool(self._parts)
 
     def add(self, piece: worker_pb2.Piece) -> worker_pb2.Batch | None:
-        """Take the next piece; return the batch if the piece was the last, else None.
+        """Add the next piece; return the batch if the piece was the last, else None.
 
         Raises:
             ProtocolError: the piece is not the next piece, the batch is too large, or the pieces form no valid batch.
         """
         if not self._parts:
             if piece.size > self._max_bytes:
-                raise ProtocolError(f"a batch of {piece.size} bytes is announced, the limit is {self._max_bytes}")
+                raise ProtocolError(f"a piece announces a batch of {piece.size} bytes; the limit is {self._max_bytes}")
             self._size = piece.size
         if piece.size != self._size or piece.offset != self._received:
             raise ProtocolError(
-                f"a piece at {piece.offset} of {piece.size} bytes came where one at {self._received} of {self._size} "
-                f"was expected"
+                f"received a piece at offset {piece.offset} of a batch of {piece.size} bytes, expected offset "
+                f"{self._received} of a batch of {self._size} bytes"
             )
         if not piece.data or self._received + len(piece.data) > self._size:
             raise ProtocolError(

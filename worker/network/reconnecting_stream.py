@@ -2,7 +2,7 @@
 
     open the channel --> send the hello --> first reply: up, writing begins --> replies ... --> down --> pause --> again
 
-The links to peers and the links to ackers are such streams. What they keep across streams is their own business.
+Links to peers and links to ackers are subclasses. Each decides what it keeps from one stream to the next.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ReconnectingStream(Generic[Request, Reply]):
         return True
 
     def _came_up(self) -> None:
-        """The first reply has come."""
+        """Called when the first reply has arrived."""
         raise NotImplementedError
 
     def _on_reply(self, reply: Reply) -> bool:
@@ -68,10 +68,10 @@ class ReconnectingStream(Generic[Request, Reply]):
         raise NotImplementedError
 
     def _ended(self) -> None:
-        """The other side has ended the stream for good. ``_went_down`` follows."""
+        """Called when the other side has ended the stream for good. ``_went_down`` follows."""
 
     def _went_down(self, was_up: bool) -> None:
-        """The stream has ended, or it could not be opened (``was_up`` is False)."""
+        """Called when the stream has ended, or could not be opened (``was_up`` is False)."""
         raise NotImplementedError
 
     async def stop(self) -> None:

@@ -22,7 +22,7 @@ from .linger import Linger
 from .peer_links import PeerLinks
 
 MAX_BYTES = 4 * 1024 * 1024
-"""The number of bytes passed in but not yet taken by the loop above which target tasks are closed at the gate."""
+"""While more bytes than this wait for the loop, the target tasks are closed at the gate."""
 
 
 class Transfer:
@@ -93,7 +93,7 @@ class Transfer:
             self._loop.call_soon_threadsafe(self._flush)
 
     def _flush(self) -> None:
-        """Pass waiting output to the links, and run again after the pause, if any. Else the next append schedules."""
+        """Pass waiting output to the links. Run again after the pause; without a pause, at the next ``_schedule``."""
         try:
             count = self._give()
         except Exception as error:  # a bug: the worker must end, because ``_flush`` is not scheduled again

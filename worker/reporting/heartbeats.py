@@ -109,7 +109,7 @@ class _Leader:
         self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
 
     async def report(self, report: nimbus_pb2.WorkerReport) -> None:
-        """Send a report and wait until nimbus has taken it.
+        """Send a report and wait for the reply of nimbus.
 
         Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError otherwise.
         """

@@ -29,8 +29,8 @@ _STREAM = (*TASK, "stream")
 _INPUT = (*TASK, "source", "stream")
 
 _TOTALS = {
-    "timeouts": ("timed_out_trees", "Trees of a spout that timed out; they are among the failed ones."),
-    "unheard": ("unheard_trees", "Failed trees of a spout that does not override fail, and gives them up."),
+    "timeouts": ("timed_out_trees", "Trees of a spout that timed out; the failed trees include them."),
+    "unheard": ("unheard_trees", "Failed trees of a spout that does not override fail: they are not replayed."),
     "execute_s": ("execute_seconds", "Time spent in a bolt's execute."),
 }
 _GAUGES = {
@@ -47,9 +47,9 @@ _BY_TREE = {
     "failed": ("failed_trees", "Trees of a spout that failed or timed out, by the stream they were begun on."),
 }
 _BY_INPUT = {
-    "executed": ("executed_tuples", "Tuples that a bolt executed, by where they came from."),
-    "acked": ("acked_tuples", "Tuples that a bolt acked, by where they came from."),
-    "failed": ("failed_tuples", "Tuples that a bolt failed, by where they came from."),
+    "executed": ("executed_tuples", "Tuples that a bolt executed, by source and stream."),
+    "acked": ("acked_tuples", "Tuples that a bolt acked, by source and stream."),
+    "failed": ("failed_tuples", "Tuples that a bolt failed, by source and stream."),
 }
 
 
@@ -120,8 +120,8 @@ class TaskCollector(Collector):
             yield counter
 
     def _held(self, of: Mapping[int, list[str]]) -> Metric:
-        text = "Time for which a spout was not asked for tuples though it is active, by why: tasks that it feeds are "
-        text += "congested or cannot be reached, or an acker does not answer or is behind."
+        text = "Time for which an active spout was not polled, by cause: tasks that it feeds are congested or "
+        text += "unreachable, or an acker does not answer or is behind."
         counter = CounterMetricFamily("tupletree_worker_held_seconds", text, labels=(*TASK, "cause"))
         for task, held in self._engine.held_s().items():
             for cause in HELD_BY:
@@ -134,13 +134,13 @@ def _latencies(tasks: list[nimbus_pb2.TaskStats], of: Mapping[int, list[str]]) -
     tables: list[tuple[str, str, Any, Any]] = [
         (
             "process_latency_seconds",
-            "Time from execute to ack, of one tuple in twenty or so.",
+            "Time from execute to ack, of one tuple in about twenty.",
             lambda task: task.process_buckets,
             lambda task: task.process_s_sum,
         ),
         (
             "complete_latency_seconds",
-            "Time from a spout's emit to its ack, of one tree in twenty or so.",
+            "Time from a spout's emit to its ack, of one tree in about twenty.",
             lambda task: task.complete_buckets,
             lambda task: task.complete_s_sum,
         ),
@@ -164,16 +164,16 @@ class WorkerCollector(Collector):
         about = self._about
         labels = {"topology": about.topology, "topology_id": about.topology_id}
         labels |= {"worker_id": about.worker_id, "slot": about.slot}
-        text = "1; which worker this is, to join the figures of its process with those of its topology."
+        text = "1; identifies the worker, to join the metrics of its process with those of its topology."
         family = GaugeMetricFamily("tupletree_worker_info", text, labels=list(labels))
         family.add_metric(list(labels.values()), 1)
         yield family
-        up = GaugeMetricFamily("tupletree_worker_links_up", "Connections that stand.", labels=["topology", "peer"])
+        up = GaugeMetricFamily("tupletree_worker_links_up", "Connections that are up.", labels=["topology", "peer"])
         wanted = GaugeMetricFamily(
-            "tupletree_worker_links_wanted", "Connections that should stand.", labels=["topology", "peer"]
+            "tupletree_worker_links_wanted", "Connections that should be up.", labels=["topology", "peer"]
         )
         connects = CounterMetricFamily(
-            "tupletree_worker_connects", "Connections that came to stand, also again.", labels=["topology", "peer"]
+            "tupletree_worker_connects", "Connections established, including reconnects.", labels=["topology", "peer"]
         )
         for peer, links in self._links.items():
             up.add_metric([about.topology, peer], links.links_up)

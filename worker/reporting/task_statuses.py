@@ -1,8 +1,8 @@
 """Collection of task statuses for the report to nimbus.
 
 Status functions are user code, and the report is also a heartbeat. So status functions run on a separate thread, a
-report waits at most ``GRACE_S`` for them, and no further function is called until the current one returns. A component
-whose status function hangs costs its worker's statuses, and nothing else.
+report waits at most ``GRACE_S`` for them, and no further function is called until the current one returns. If a
+status function hangs, the statuses of the whole worker are missing, and nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TaskStatusReader:
         self._reading: _Reading | None = None
 
     async def read(self) -> list[nimbus_pb2.TaskStatus]:
-        """Return the status of every task that registered a status function, or an error if one is still running."""
+        """Return the status of every task with a status function; if a function hangs, only an error for its task."""
         if self._reading is None:
             tasks = [task for one in self._engine.executors for task in one.tasks if task.context.status is not None]
             if not tasks:

@@ -94,7 +94,7 @@ def test_aligned_a_bolt_that_keeps_tuples_is_told_what_is_expected_of_it(cluster
     words.feed(["a"], 1)
     error = cluster.wait_until(lambda: [error for _, error in cluster.errors("words")])[0]
     assert "component 'keeper' holds 1 tuples that it neither acks nor fails" in str(error)
-    assert "belongs into its state" in str(error)
+    assert "store the values in the bolt's state, and ack the tuples" in str(error)
 
 
 def test_aligned_a_checkpoint_waits_for_acks_that_come_later(cluster):

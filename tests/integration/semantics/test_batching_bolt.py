@@ -129,11 +129,11 @@ def test_it_is_completed_with_a_smaller_batch_at_the_end() -> None:
 @pytest.mark.parametrize("setting", [{"max_batch": 0}, {"max_batch": 1.5}, {"max_wait_s": 0}])
 def test_settings_are_checked(setting: dict[str, Any]) -> None:
     kind = type("Mine", (Gather,), setting)
-    with pytest.raises(TopologyError, match="bolt 'gather': Mine: max_batch is a whole number of at least 1"):
+    with pytest.raises(TopologyError, match="bolt 'gather': Mine: max_batch must be a whole number of at least 1"):
         TopologyBuilder().set_bolt("gather", kind(Log()))
 
 
 def test_execute_is_refused() -> None:
     kind = type("Mine", (Gather,), {"execute": lambda self, tup: None})
-    with pytest.raises(TopologyError, match=r"bolt 'gather': Mine\.execute is never called: write execute_batch"):
+    with pytest.raises(TopologyError, match=r"bolt 'gather': Mine\.execute is never called: define execute_batch"):
         TopologyBuilder().set_bolt("gather", kind(Log()))

@@ -262,11 +262,13 @@ def test_a_method_that_would_never_be_called_is_refused() -> None:
         pass
 
     window = type("Sales", (WindowedBolt,), {"tick": tick})().with_tumbling_window(3)
-    assert refused(window) == "bolt 'it': Sales.tick is never called: windows end at ticks"
+    assert refused(window) == "bolt 'it': Sales.tick is never called: a WindowedBolt ends windows at ticks"
     combiner = type("Words", (CombinerBolt,), {"tick": tick})()
-    assert refused(combiner) == "bolt 'it': Words.tick is never called: a combiner emits at ticks"
+    assert refused(combiner) == "bolt 'it': Words.tick is never called: a CombinerBolt emits at ticks"
     batches = type("Counts", (BasicStatefulBolt,), {"execute_batch": lambda self, tuples: None})()
-    assert refused(batches) == "bolt 'it': Counts.execute_batch is never called: a basic bolt executes tuple by tuple"
+    assert (
+        refused(batches) == "bolt 'it': Counts.execute_batch is never called: a basic bolt executes one tuple at a time"
+    )
     batch = type("Sums", (BatchBolt,), {"teardown": tick})()
     builder = TransactionalTopologyBuilder("t", "numbers", MemoryTransactionalSpout([[[1]]], ["number"], 1))
     with pytest.raises(TopologyError, match="teardown is never called: the object of a batch is dropped without"):

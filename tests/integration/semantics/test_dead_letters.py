@@ -213,7 +213,7 @@ def test_mistakes_are_refused() -> None:
     builder = TopologyBuilder()
     with pytest.raises(TopologyError, match=r"spout 'a': Yields\.next_tuple yields rows without message ids, which"):
         builder.set_spout("a", Yields()).set_retry(QUICK)
-    with pytest.raises(TopologyError, match="spout 'b': the retries of a spout are a Backoff, not 5"):
+    with pytest.raises(TopologyError, match="spout 'b': set_retry takes a Backoff, not 5"):
         builder.set_spout("b", Numbers(1, Log())).set_retry(5)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="component 'c': stream 'default' is declared twice"):
         builder.set_spout("c", Numbers(1, Log())).set_dead_letters("default")
@@ -234,4 +234,4 @@ def test_a_positioned_spout_in_an_aligned_topology_needs_no_retries(cluster: Any
     with pytest.raises(TaskFailedError) as caught:
         cluster.wait_quiet()
     assert isinstance(caught.value.__cause__, UsageError)
-    assert "has positions, to which aligned checkpoints take it back" in str(caught.value)
+    assert "is positioned, and aligned checkpoints reset it to its positions" in str(caught.value)

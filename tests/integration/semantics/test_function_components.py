@@ -125,9 +125,11 @@ def test_a_generator_function_is_a_reliable_spout() -> None:
 
 
 def test_mistakes_in_spouts_are_told_where_they_are_made() -> None:
-    with pytest.raises(UsageError, match=r"@spout makes a generator function a spout, and .* is none: yield rows"):
+    with pytest.raises(UsageError, match=r"@spout needs a generator function, not .*: yield rows"):
         spout(outputs=["n"])(lambda: [1])
-    with pytest.raises(UsageError, match=r"@spout of .*two: it takes \(a, b\), and is called with \(\) or \(spout\)"):
+    with pytest.raises(
+        UsageError, match=r"@spout of .*two: the function takes \(a, b\), but is called with \(\) or \(spout\)"
+    ):
 
         @spout(outputs=["n"])
         def two(a: Any, b: Any) -> Iterator[list[int]]:
@@ -138,10 +140,10 @@ def test_mistakes_in_spouts_are_told_where_they_are_made() -> None:
 
 
 def test_mistakes_are_told_where_they_are_made() -> None:
-    with pytest.raises(UsageError, match=r"the function takes \(\), and is called with \(tup\) or \(tup, collector\)"):
+    with pytest.raises(UsageError, match=r"the function takes \(\), but is called with \(tup\) or \(tup, collector\)"):
         bolt(lambda: None)
     with pytest.raises(
-        UsageError, match=r"of .*awaits: the function takes \(tup, collector\), and is called with \(tup\)$"
+        UsageError, match=r"of .*awaits: the function takes \(tup, collector\), but is called with \(tup\)$"
     ):
 
         @bolt
@@ -149,5 +151,5 @@ def test_mistakes_are_told_where_they_are_made() -> None:
 
     with pytest.raises(UsageError, match="there is no setting 'in_flight'; an async function has in_flight"):
         bolt(in_flight=3)(lambda tup: None)
-    with pytest.raises(UsageError, match="a class derives from BasicBolt"):
+    with pytest.raises(UsageError, match=r"@bolt needs a function, not .*; derive a class from BasicBolt instead"):
         bolt(BasicBolt)

@@ -97,7 +97,7 @@ def test_inputs_are_checked_when_the_topology_is_built() -> None:
             Renamed,
             r"have field 'sum' of Renamed, which stream 'default' of 'add' does not have",
         ),
-        (Retyped, "have field 'total' of Retyped, which is float there and int in stream 'default' of 'add'"),
+        (Retyped, "need field 'total' of Retyped, which is float in Retyped and int in stream 'default' of 'add'"),
     ):
         with pytest.raises(TopologyError, match=f"bolt 'last': its inputs {fault}"):
             builder_of(type("Takes", (Takes,), {"inputs": inputs})()).create_topology()

@@ -97,7 +97,9 @@ def test_a_row_that_is_given_up_is_finished_and_reported(cluster: LocalCluster) 
     assert seen == ["a"] and log[-1] == ("finished", 0)
     [(component, error)] = cluster.errors("t")
     assert component == "lines"
-    assert str(error) == ("message 0 failed once and is given up; last in component 'sink': FailedException: not yet")
+    assert str(error) == (
+        "message 0 failed once and is given up; last failure in component 'sink': FailedException: not yet"
+    )
 
 
 def test_an_ack_inside_emit_finishes_the_row(cluster: LocalCluster) -> None:

@@ -323,7 +323,7 @@ def test_a_provider_that_does_not_say_where_it_stands_is_refused_at_the_first_ch
     cluster.submit("words", counting(Count(), words).create_topology(), conf)
     words.feed(["a"], 1)
     error = cluster.wait_until(lambda: cluster.errors("words"))[0][1]
-    assert "says that None is prepared after prepare_commit(1): Forgetful must keep 'prepared' and 'committed'" in str(
+    assert "has prepared=None, not 1, after prepare_commit(1): Forgetful must set 'prepared' and 'committed'" in str(
         error
     )
     assert words.acked == []

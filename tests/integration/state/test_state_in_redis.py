@@ -113,7 +113,7 @@ def test_a_state_that_redis_lost_is_not_written_to(opened: Opens, client: redis.
     state = opened()
     state.put("word", 1)
     client.delete(*client.keys(f"{place.provider_config['prefix']}:*"))
-    with pytest.raises(AuthorityError, match="held of state 'words/count/0' is gone"):
+    with pytest.raises(AuthorityError, match="the data of state 'words/count/0' was removed from"):
         state.prepare_commit(1)
     assert opened().committed is None
 
@@ -128,7 +128,7 @@ def test_a_key_that_tupletree_did_not_make_is_a_mistake(
         client.set(name, "theirs")
     else:
         client.hset(name, "theirs", "1")
-    with pytest.raises(UsageError, match=f"'{name}' is there already and Tupletree did not make it"):
+    with pytest.raises(UsageError, match=f"'{name}' exists already and was not created by Tupletree"):
         opened()
 
 

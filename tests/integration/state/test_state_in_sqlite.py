@@ -90,7 +90,7 @@ def test_a_value_longer_than_sqlite_takes_is_a_mistake(opened: Opens) -> None:
     state: Any = opened()
     state._backend._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000)
     state.put("word", "x" * 1_000)
-    with pytest.raises(UsageError, match="state 'words/count/0': a value is more than SQLite takes"):
+    with pytest.raises(UsageError, match="state 'words/count/0': a value is larger than SQLite allows"):
         state.prepare_commit(1)
     state.put("word", "x")
     state.prepare_commit(1)

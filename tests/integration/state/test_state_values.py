@@ -53,7 +53,7 @@ def test_keys_of_different_types_are_different_keys(opened: Opens) -> None:
 )
 @pytest.mark.parametrize("step", ["get", "put", "delete"])
 def test_what_is_no_key_is_a_mistake(state: State, key: Any, kind: str, step: str) -> None:
-    with pytest.raises(UsageError, match=rf"'words/count/0': a key is a str, bytes, an int .*of type {kind}$"):
+    with pytest.raises(UsageError, match=rf"'words/count/0': a key must be a str, bytes, an int .*of type {kind}$"):
         getattr(state, step)(key, *([1] if step == "put" else []))
     checkpoint(state, 1)
     assert list(state.items()) == []

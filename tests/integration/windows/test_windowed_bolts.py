@@ -203,7 +203,7 @@ def test_a_windowed_bolt_that_settles_its_tuples_itself_is_told_not_to(cluster: 
     feeder = FeederSpout(["n"])
     cluster.submit("t", summing(feeder, Wrong(call).with_tumbling_window(Count(1)), Keep(Log())))
     feeder.feed([1], 1)
-    with pytest.raises(TaskFailedError, match=f"a windowed bolt does not call {call}") as caught:
+    with pytest.raises(TaskFailedError, match=f"a windowed bolt must not call {call}") as caught:
         cluster.wait_until(lambda: feeder.acked)
     assert isinstance(caught.value.__cause__, UsageError) and not isinstance(caught.value.__cause__, EmitError)
 

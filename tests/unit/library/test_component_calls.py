@@ -59,7 +59,7 @@ def refused(component: Any, title: str = "bolt 'bad'") -> str:
 def test_a_generator_is_told_what_to_write(base: type, method: str, instead: str) -> None:
     sentence = refused(made(base, **{method: generator}))
     assert sentence == (
-        f"Bad.{method} has a 'yield', so that a call runs none of it: emit instead, 'for value in …: {instead}'"
+        f"Bad.{method} has a 'yield', so a call runs none of its code: emit instead, 'for value in …: {instead}'"
     )
 
 
@@ -145,7 +145,7 @@ def test_however_the_method_came_to_be() -> None:
         made(BasicBolt, prepare=Twice()),
         made(BasicBolt, prepare=functools.partial(Twice())),
     ):
-        assert "has a 'yield', so that a call runs none of it: write it without" in refused(component)
+        assert "has a 'yield', so a call runs none of its code: write it without 'yield'" in refused(component)
     assert refused(made(Spout, ack=None)) == "Bad.ack is None; a method was expected"
 
 
@@ -166,16 +166,16 @@ def test_what_is_run_may_be_a_generator() -> None:
             Bolt,
             "execute",
             lambda self, tup, collector: None,
-            "takes (tup, collector), and a Bolt's is called with (tup); the collector is self.collector",
+            "takes (tup, collector), but Bolt.execute is called with (tup); the collector is self.collector",
         ),
         (
             BasicBolt,
             "execute",
             lambda self, tup: None,
-            "takes (tup), and a BasicBolt's is called with (tup, collector)",
+            "takes (tup), but BasicBolt.execute is called with (tup, collector)",
         ),
-        (Spout, "next_tuple", lambda self, tup: None, "takes (tup), and a Spout's is called with ()"),
-        (Spout, "ack", lambda self: None, "takes (), and a Spout's is called with (msg_id)"),
+        (Spout, "next_tuple", lambda self, tup: None, "takes (tup), but Spout.next_tuple is called with ()"),
+        (Spout, "ack", lambda self: None, "takes (), but Spout.ack is called with (msg_id)"),
     ],
 )
 def test_a_wrong_signature_is_refused(base: type, method: str, function: Any, sentence: str) -> None:

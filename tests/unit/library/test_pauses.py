@@ -17,5 +17,5 @@ def test_pauses_grow_up_to_the_longest() -> None:
 
 @pytest.mark.parametrize("wrong", [{"first_s": -1}, {"first_s": 2, "max_s": 1}, {"factor": 0.5}, {"max_attempts": 0}])
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="is no backoff: first_s is at least 0"):
+    with pytest.raises(UsageError, match="is not a valid backoff: first_s must be at least 0"):
         Backoff(**wrong)

@@ -25,7 +25,7 @@ def context() -> TopologyContext:
 @pytest.mark.parametrize("name", ["", "Orders", "orders-done", "1st", "a.b", "_x", "ä", "a" * 101, None, "a:b"])
 def test_a_name_that_prometheus_or_its_conventions_do_not_take_is_refused_with_a_sentence(name: Any) -> None:
     for register in ("register_metric", "register_counter", "register_gauge", "register_histogram", "register_timer"):
-        with pytest.raises(ValueError, match=r"task 3 of 'bolt' registers a metric .*: a name is of lower-case"):
+        with pytest.raises(ValueError, match=r"task 3 of 'bolt' registers a metric .*: a name consists of lower-case"):
             call = getattr(context(), register)
             call(name, lambda: 1.0) if register == "register_metric" else call(name)
 

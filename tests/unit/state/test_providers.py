@@ -100,7 +100,7 @@ def test_a_class_of_the_user_is_named_by_its_path(path: str) -> None:
         ("json:NoSuchProvider", "'json:NoSuchProvider' cannot be imported: module 'json' has no attribute"),
         ("json.dumps", r"'json\.dumps' is not a class that extends tupletree\.state\.StateProvider"),
         ("collections.Counter", r"'collections\.Counter' is not a class that extends"),
-        (f"{__name__}.DemandingProvider", "cannot be made without arguments: .*url"),
+        (f"{__name__}.DemandingProvider", "cannot be created without arguments: .*url"),
     ],
 )
 def test_a_class_that_cannot_be_used_is_told_when_it_is_needed(path: str, sentence: str) -> None:
@@ -126,8 +126,8 @@ def test_what_can_be_no_provider_is_refused(name: Any) -> None:
 @pytest.mark.parametrize(
     ("provider", "given", "sentence"),
     [
-        ("sqlite", "{not json", "is a string, and so should hold a JSON object: Expecting"),
-        ("sqlite", "[1]", "takes a mapping with names as keys, or that as a JSON string"),
+        ("sqlite", "{not json", "is a string, but does not hold a JSON object: Expecting"),
+        ("sqlite", "[1]", "takes a mapping with names as keys, or a JSON object as a string"),
         ("some.Class", [1], "takes a mapping"),
         ("some.Class", {1: 2}, "takes a mapping"),
         ("memory", 7, "takes a mapping"),

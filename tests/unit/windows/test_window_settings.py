@@ -72,18 +72,24 @@ def test_objects_of_one_class_have_windows_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Totals().with_window("5"), "Totals: a window's length is a number of tuples or a timedelta, not '5'"),
+        (lambda: Totals().with_window("5"), "Totals: a window's length must be a tuple count or a timedelta, not '5'"),
         (
             lambda: Totals().with_window(Count(5), 2.0),
-            "Totals: a window's slide is a number of tuples or a timedelta, not 2.0",
+            "Totals: a window's slide must be a tuple count or a timedelta, not 2.0",
         ),
-        (lambda: Totals().with_tumbling_window(Count(0)), r"Totals: a window's length is more than zero, not Count\(0"),
-        (lambda: Totals().with_window(Count(1), Duration(0)), "Totals: a window's slide is more than zero"),
-        (lambda: Totals().with_lag(3), "Totals: a lag is a timedelta, not 3"),
-        (lambda: Totals().with_watermark_interval(Duration(0)), "a watermark interval is more than zero"),
-        (lambda: Totals().with_timestamp_field(""), "a timestamp field is the name of a field, not ''"),
-        (lambda: Totals().with_timestamp_extractor("at"), "a timestamp extractor is a function of a tuple, not 'at'"),
-        (lambda: Totals().with_late_tuple_stream(None), "a late tuple stream is the id of a stream, not None"),
+        (
+            lambda: Totals().with_tumbling_window(Count(0)),
+            r"Totals: a window's length must be more than zero, not Count\(0",
+        ),
+        (lambda: Totals().with_window(Count(1), Duration(0)), "Totals: a window's slide must be more than zero"),
+        (lambda: Totals().with_lag(3), "Totals: a lag must be a timedelta, not 3"),
+        (lambda: Totals().with_watermark_interval(Duration(0)), "a watermark interval must be more than zero"),
+        (lambda: Totals().with_timestamp_field(""), "a timestamp field must be the name of a field, not ''"),
+        (
+            lambda: Totals().with_timestamp_extractor("at"),
+            "a timestamp extractor must be a function of a tuple, not 'at'",
+        ),
+        (lambda: Totals().with_late_tuple_stream(None), "a late tuple stream must be the id of a stream, not None"),
         (lambda: Count(-1), "a Count is a whole number of tuples, not -1"),
         (lambda: Count(1.5), "a Count is a whole number of tuples, not 1.5"),
         (lambda: Duration("5"), "a Duration is a number of seconds or a timedelta, not '5'"),
@@ -101,15 +107,15 @@ def test_a_setting_that_makes_no_sense_is_refused_at_once(make: Callable[[], Any
     [
         (Totals(), "bolt 'totals': has no window; call with_window or with_tumbling_window", "window"),
         (Quiet(), "bolt 'Quiet': has no window", "window"),
-        (Totals().with_window(Count(1)).with_lag(Duration(1)), "bolt 'totals': with_lag is of event time", "lag"),
+        (Totals().with_window(Count(1)).with_lag(Duration(1)), "bolt 'totals': with_lag needs event time", "lag"),
         (
             Totals().with_window(Count(1)).with_watermark_interval(Duration(1)),
-            "with_watermark_interval is of event time",
+            "with_watermark_interval needs event time",
             "watermark_interval",
         ),
         (
             Totals().with_window(Count(1)).with_late_tuple_stream("late"),
-            "with_late_tuple_stream is of event time",
+            "with_late_tuple_stream needs event time",
             "late_tuple_stream",
         ),
         (
@@ -183,7 +189,7 @@ def test_windows_take_numbers_and_times() -> None:
     plain = Totals().with_window(5, dt.timedelta(seconds=2)).with_lag(dt.timedelta(seconds=1))
     named = Totals().with_window(Count(5), Duration(2)).with_lag(Duration(1))
     assert plain._settings == named._settings
-    with pytest.raises(UsageError, match="Totals: a window's length is more than zero, not Count"):
+    with pytest.raises(UsageError, match="Totals: a window's length must be more than zero, not Count"):
         Totals().with_tumbling_window(0)
     with pytest.raises(UsageError, match="a Duration is at least a millisecond"):
         Totals().with_tumbling_window(dt.timedelta(microseconds=1))

@@ -87,7 +87,7 @@ def test_aligned_a_checkpoint_is_refused_over_a_number_that_is_wrong(received):
     one = aligned()
     one.admit(A, 10, received)
     assert one.arrive(A, prepare(), 2) is Arrival.WRONG
-    assert one.fault == f"task {A} has sent 2 rows in this generation, and {received} have come"
+    assert one.fault == f"task {A} sent 2 rows in this generation, but {received} have arrived"
     assert one.arrive(B, prepare(), 0) is Arrival.WRONG, "and stays so"
     assert one.admit(A, 10, 1) is StepDecision.RUN, "nothing waits for it"
     step = Step(21, Action.ROLLBACK, 1)

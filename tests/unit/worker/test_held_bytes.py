@@ -91,7 +91,7 @@ def test_tuples_of_a_generation_that_has_not_begun_here_are_failed_beyond_the_bo
     assert len(SEEN) == 4
     put_step(hand, "fast", Step(21, Action.PREPARE, 1), sent=8)
     put_step(hand, "slow", Step(21, Action.PREPARE, 1), sent=0)
-    assert "8 rows in this generation, and 4 have come" in hand.executor("keep").tasks[0].participant.barriers.fault
+    assert "8 rows in this generation, but 4 have arrived" in hand.executor("keep").tasks[0].participant.barriers.fault
 
 
 def test_a_batch_that_is_larger_than_the_bound_is_held_if_it_is_alone(hand):
