@@ -1,16 +1,16 @@
-"""Run benches, keep what they measured, and write the page of results.
+"""Run benches, record their results, and write the page of results.
 
-    python -m bench list                                     what there is
+    python -m bench list                                     all benches and cases
     python -m bench run word_count                           every case of a bench, once
     python -m bench run word_count:two-workers latency --rounds 5 --record
     python -m bench report                                   docs/performance.md from the newest records
 
-With --rounds every case runs once in each round, and each round begins with another case: so what the machine does
-meanwhile falls on all alike. Shown and recorded are the medians over the rounds; --record writes one file for each
-bench to bench/results/, with every round. A run whose result is wrong is told, its bench is not recorded, and the
-exit status is 1. Each run is a process of its own; an interrupt ends it and everything it started. On a machine that
-others use too, --calm 0.3 waits until they use less than that of a processor, and repeats what they disturbed: chosen
-not by how fast it was, only by how many processors they used meanwhile.
+With --rounds every case runs once in each round, and each round begins with another case, so that other load on the
+machine affects all cases alike. Medians over the rounds are shown and recorded; --record writes one file for each bench
+to bench/results/, with every round. A run with a wrong result is reported, its bench is not recorded, and the exit
+status is 1. Each run is a process of its own; an interrupt ends the run and everything it started. On a machine shared
+with others, --calm 0.3 waits until other programs use at most 0.3 processors, and repeats a run during which they used
+more. The runs to keep are chosen by the use of others alone, never by speed.
 
 A bench can also be run by itself, with any configuration: python -m bench.word_count --help.
 """
@@ -220,9 +220,9 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=math.inf,
         metavar="CORES",
-        help="wait until others use no more processors than this, and repeat a run during which they did",
+        help="wait until others use at most CORES processors, and repeat a run during which they used more",
     )
-    run.add_argument("--patience", type=float, default=180, help="seconds to try that for each run (%(default)s)")
+    run.add_argument("--patience", type=float, default=180, help="seconds to spend on --calm per run (%(default)s)")
     run.add_argument("--json", action="store_true", help="one line of JSON: bench, case, figure, median")
     run.add_argument("--record", action="store_true", help="keep the result in bench/results/")
     page = commands.add_parser("report", help="write docs/performance.md", description=report.__doc__)

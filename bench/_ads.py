@@ -61,7 +61,7 @@ def events(seed: int) -> tuple[dict[str, str], list[dict[str, str]]]:
 
 
 def event_time_ms(number: int, rate: float) -> int:
-    """Return the event time of an event. It advances by ``rate`` events a second, however fast they are processed."""
+    """Return the event time of an event: one second per ``rate`` events, at any speed of processing."""
     return START_MS + int(1000 * number / rate)
 
 

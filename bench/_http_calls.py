@@ -1,4 +1,4 @@
-"""A slow HTTP server on loopback, and a pool of keep-alive connections that calls it: the least that both can cost."""
+"""A slow HTTP server on loopback, and a client with keep-alive connections, both with minimal overhead."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Client:
         self._free: list[_Calling] = []
 
     async def get(self, number: int) -> None:
-        """Call the server. Raises OSError if it cannot be reached, ValueError if it does not say 200."""
+        """Call the server. Raises OSError if it cannot be reached, ValueError if the response is not ``ANSWER``."""
         connection = self._free.pop() if self._free else await self._connect()
         answer = await connection.get(number)
         if answer != ANSWER:
@@ -96,15 +96,15 @@ async def serve(listening: socket.socket, delay_s: float) -> None:
 
 @contextmanager
 def serving(delay_s: float) -> Iterator[tuple[int, int]]:
-    """Run the server in a process of its own; give its port and process id."""
+    """Run the server in a process of its own; yield its port and process id."""
     command = [sys.executable, "-m", "bench._http_calls", str(delay_s)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield int(process.stdout.readline()), process.pid  # it ends when its input is closed
+        yield int(process.stdout.readline()), process.pid  # the server ends when its input is closed
 
 
 def main() -> None:
-    """Serve on a free port, which is printed, until the standard input ends: with the process that started it."""
+    """Print a free port and serve on it until standard input ends, which happens when the parent process ends."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(listening.getsockname()[1], flush=True)
 

@@ -46,7 +46,7 @@ class Check(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         number, blob = tup.values
         if len(blob) != self.size or not blob.startswith(number.to_bytes(8, "big")):
-            raise ValueError(f"blob {number} came with {len(blob)} bytes where {self.size} were sent")
+            raise ValueError(f"blob {number} is damaged: {len(blob)} bytes arrived, {self.size} were sent")
 
 
 def topology(count: int, size: int, burst: int = 1) -> Topology:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Return the CPU time that processes have used so far, in seconds. Raises OSError if one is gone."""
+    """Return the CPU time that processes have used so far, in seconds. Raises OSError if a process is gone."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -25,7 +25,7 @@ def busy_s() -> float:
 
 
 def peak_rss_mb(pids: Iterable[int]) -> float:
-    """Return the sum of the peak resident sizes of processes. Raises OSError if one is gone."""
+    """Return the sum of the peak resident sizes of processes. Raises OSError if a process is gone."""
     kilobytes = 0
     for pid in pids:
         status = Path(f"/proc/{pid}/status").read_text()

@@ -102,7 +102,7 @@ SUITE: Final = (
         "first_word_ms",
         {f"workers-{workers}": f"--workers {workers} --times 5" for workers in (1, 2)},
     ),
-    Bench("recovery", "from kill -9 to the last lost tuple", "worker_s", {"default": "--pending 200"}),
+    Bench("recovery", "from kill -9 until the tuples are replayed", "worker_s", {"default": "--pending 200"}),
     Bench("memory", "a bolt that is far too slow", "full_after_s", {"tracked": "--seconds 60 --ackers 1"}),
     Bench("transactions", "transactional topologies", "tiny_batches_per_s", {"default": "--pending 8"}),
     Bench(

@@ -1,14 +1,14 @@
-"""Completed tuple trees a second through one real acker process: inits, acks and verdicts over gRPC.
+"""Completed tuple trees per second of one real acker process: inits, acks and verdicts over gRPC.
 
     python -m bench.acker [--clients 2] [--batch 1000] [--acks 2] [--trees 2000000] [--window 50000] [--json] [--record]
 
-Each client is a process with one Track stream, as a worker has it. A message holds the inits of ``batch`` trees and the
-acks of as many trees for each ack of a tree, begun some messages before; at most ``window`` trees are pending for each
-client, so it goes on only as verdicts come. Messages are made before the clock starts, so that a client costs little;
-its verdicts are read and counted, and every tree must end as acked, once. ``trees_per_s`` is from the first message to
-the last verdict; clients and acker share the machine, so ``trees_per_acker_cpu_s`` says what the acker could do with a
-core of its own. ``--clients 0`` does the same with messages that are put into the acker's service without gRPC, in this
-process: what is left is decoding, ledger and verdicts.
+Each client is a process with one Track stream, like a worker. A message holds the inits of ``batch`` trees and, for
+each ack that a tree gets, ``batch`` acks of trees begun some messages before. At most ``window`` trees are pending per
+client, so a client waits for verdicts. Messages are made before the clock starts, so that a client costs little. Each
+client counts its verdicts, and every tree must be acked once. ``trees_per_s`` is from the first message to the last
+verdict; clients and acker share the machine, so ``trees_per_acker_cpu_s`` is the rate of the acker on a core of its
+own. ``--clients 0`` passes the messages to the acker's service in this process, without gRPC: this leaves decoding,
+ledger and verdicts.
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--clients", type=int, default=2, help="processes, each with a stream (%(default)s)")
     parser.add_argument("--batch", type=int, default=1000, help="trees that begin in a message (%(default)s)")
-    parser.add_argument("--acks", type=int, default=2, help="for each tree (%(default)s)")
-    parser.add_argument("--trees", type=int, default=2_000_000, help="of all clients (%(default)s)")
+    parser.add_argument("--acks", type=int, default=2, help="acks of each tree (%(default)s)")
+    parser.add_argument("--trees", type=int, default=2_000_000, help="trees of all clients together (%(default)s)")
     parser.add_argument("--window", type=int, default=50_000, help="trees pending for each client (%(default)s)")
 
 

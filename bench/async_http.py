@@ -6,9 +6,9 @@ A server of its own process answers each call after --delay-ms. First the bare c
 time, in one process; then a topology of one worker and one acker makes them, every call a tracked tuple: spout →
 AsyncBolt. ``bare_calls_per_s`` and ``calls_per_s`` are over all calls.
 
-With --rate both begin a call at each 1 / rate seconds instead, and ``bare_p50_ms``, ``p50_ms`` (and p99) are from the
-moment at which a call is due to its answer, and to the ack of its tuple. The server, the client and the daemons share
-this machine's cores. Each call must be answered once, else the exit status is 1.
+With --rate both begin a call every 1 / rate seconds instead. ``bare_p50_ms`` and ``bare_p99_ms`` are from the time when
+a call is due to its answer, ``p50_ms`` and ``p99_ms`` to the ack of its tuple. The server, the client and the daemons
+share this machine's cores. Each call must be answered once, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tupletree.tuples import Tuple
 
 NAME = "async_http"
 PENDING_EACH = 2
-"""Tuples pending for each call in flight: so many wait for the next free place."""
+"""Pending tuples per call in flight, so that a tuple always waits for the next free place."""
 
 
 class Numbers(Scheduled):
-    """Emits numbers as fast as the topology takes them, or ``rate`` a second. A message id says when it was due."""
+    """Emits numbers as fast as the topology takes them, or ``rate`` per second. A message id has the due time."""
 
     outputs = ("number",)
 
@@ -147,7 +147,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", type=int, default=200_000)
     parser.add_argument("--in-flight", type=int, default=1000)
     parser.add_argument("--delay-ms", type=float, default=50.0)
-    parser.add_argument("--rate", type=float, default=0.0, help="calls begun a second; 0: as many as can be")
+    parser.add_argument("--rate", type=float, default=0.0, help="calls begun per second; 0: as many as possible")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The codec alone: rows a second into bytes and out of them, and bytes a row. One process, no network.
+"""The codec alone: rows encoded and decoded per second, and bytes per row. One process, no network.
 
     python -m bench.codec --rows 1000 --repeats 300 --json
 
 A batch is what a worker sends: ``--rows`` rows of one source and one target with a root and an edge each, as the bytes
 of a protobuf message. *words*: one short string a row, by Zipf's law. *mixed*: an integer, a float, a string of 40
 characters, None or a boolean, a list, a dict, a time. Encoding is from rows in memory to bytes, decoding from bytes to
-rows in memory. Rates are by the processor time of the median of ``--repeats`` batches. What comes out must be what went
-in, else the exit status is 1.
+rows in memory. Rates are by the median processor time of ``--repeats`` batches. The decoded rows must equal the encoded
+rows, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def one_kind(kind: str, values: list[list[Any]], repeats: int) -> dict[str, Any]
 
     data = to_bytes()
     if list(from_bytes()) != list(rows):
-        raise WrongResultError(f"rows of {kind} do not come back as they were")
+        raise WrongResultError(f"decoded rows of {kind} differ from the encoded rows")
     return {
         f"{kind}_encoded_rows_per_s": round(len(rows) / median_s(to_bytes, repeats)),
         f"{kind}_decoded_rows_per_s": round(len(rows) / median_s(from_bytes, repeats)),
@@ -105,7 +105,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--rows", type=int, default=1_000, help="in a batch (%(default)s)")
+    parser.add_argument("--rows", type=int, default=1_000, help="rows in a batch (%(default)s)")
     parser.add_argument("--repeats", type=int, default=300)
 
 

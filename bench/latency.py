@@ -2,13 +2,13 @@
 
     python -m bench.latency --rate 1000 --seconds 15 --json
 
-The word count of bench.word_count, whose spout emits by a schedule: sentence n is due n / rate seconds after the start,
-and that is the moment its latency counts from, whether or not the spout got round to it in time. So a pause of the
-system shows in every sentence that was due while it lasted (no coordinated omission).
+The word count of bench.word_count, whose spout emits by a schedule: sentence n is due n / rate seconds after the start.
+Latency counts from the due time, even if the spout emits the sentence later. So a pause of the system shows in every
+sentence that was due during the pause (no coordinated omission).
 
-``p50_ms`` to ``max_ms`` are from due to counted, of every word; ``ack_p50_ms`` to ``ack_max_ms`` from due to the ack of
-the sentence at the spout. The first --warm seconds do not count. ``sentences_per_s`` is what was really emitted,
-``cores`` the processors in use meanwhile. The counts must be those of the sentences, else the exit status is 1.
+``p50_ms`` to ``max_ms`` are from the due time until a word is counted, over all words; ``ack_p50_ms`` to ``ack_max_ms``
+until the ack of the sentence at the spout. The first --warm seconds are left out. ``sentences_per_s`` is the actual
+rate, ``cores`` the processors in use. The counts must be those of the sentences, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     for one in flow.sinks:
         counted.update(one["facts"])
     if counted != truth:
-        raise WrongResultError("the words were not counted as they occur")
+        raise WrongResultError("the word counts differ from those of the sentences")
     figures = flow.figures(truth.total(), "word")
     return {
         **percentiles(words),
@@ -183,9 +183,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--rate", type=float, default=1_000, help="sentences a second (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=15, help="of measurement (%(default)s)")
-    parser.add_argument("--warm", type=float, default=3, help="seconds before it (%(default)s)")
+    parser.add_argument("--rate", type=float, default=1_000, help="sentences per second (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=15, help="seconds of measurement (%(default)s)")
+    parser.add_argument("--warm", type=float, default=3, help="seconds before the measurement (%(default)s)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ackers", type=int, default=1)
 

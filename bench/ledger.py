@@ -2,17 +2,17 @@
 
     python -m bench.ledger [--batch 8192] [--rounds 200] [--pending 1000000,10000000] [--json] [--record]
 
-*Updates*: each round is one ``Ledger.apply`` of ``batch`` inits and the acks of as many trees for each ack of a tree,
-in any order within a round, as arrays like those that come from the wire; ``window`` trees are pending. Every tree must
-end as acked. Rates are per second of processor time: one core's. ``many_pending`` is the same on top of the largest
-number of trees in ``--pending``: compiled, that is by whole arrays, and the others one after the other.
+*Updates*: each round is one ``Ledger.apply`` of ``batch`` inits and, for each ack that a tree gets, ``batch`` acks of
+earlier trees in random order, in arrays like those from the wire; ``window`` trees are pending. Every tree must end as
+acked. Rates are per second of processor time, so of one core. ``many_pending`` is the same rate on top of the largest
+number of trees in ``--pending``: compiled, that case runs by whole arrays, and the others run update by update.
 *Small batches*: microseconds of an ``apply`` of 1 to 4,000 updates, a quarter of them inits, 10,000 trees pending.
-``--halves`` measures only these, with either half of the rules alone: all updates by the loops of scalar_ops.py, or all
-by whole arrays; in turns, the medians of five.
-*Memory*, for each number of trees, in a process of its own: resident bytes for each pending tree once all are there,
-and as computed; the highest of both on the way from a half of that number, so that growth is in it; and the peak.
-*Stalls*, there: the longest ``apply`` of 4,096 inits while growing, and the longest step of the rotation that expires
-them all, in milliseconds of processor time.
+``--halves`` measures only small batches, with either half of the rules alone: all updates by the loops of
+scalar_ops.py, or all by whole arrays; in turns, the medians of five.
+*Memory*, for each number of trees in ``--pending``, in a process of its own: bytes per pending tree, resident and
+computed, when all trees are pending; the maximum of both from half of the trees on, which includes growth; the peak.
+*Stalls*, in the same process: the longest ``apply`` of 4,096 inits during growth, and the longest step of the rotation
+that expires all trees, in milliseconds of processor time.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--window", type=int, default=50_000, help="trees pending (%(default)s)")
     parser.add_argument("--halves", action="store_true", help="measure the two halves of the rules, in turns")
-    parser.add_argument("--pending", default="1000000,10000000", help="trees to measure memory with (%(default)s)")
+    parser.add_argument("--pending", default="1000000,10000000", help="trees in each memory run (%(default)s)")
 
 
 if __name__ == "__main__":

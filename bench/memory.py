@@ -4,15 +4,15 @@
 
     numbers (spout, as fast as it may) --> relay --> sleeper (two tasks, sleeps for each tuple)
 
-in two workers, so that tuples wait on either side of the network: one sleeper beside the relay, one away from it, and
-the relay away from the spout. Tracked, ``topology.max.spout.pending`` bounds what is under way; with ``--ackers 0``
-nothing is tracked, and back-pressure alone does. Resident memory of each worker and acker is read every second. What a
-process holds once everything is full is its level; ``slope_mb_per_min`` is the line through its readings after that.
+in two workers, so that tuples wait on either side of the network: the relay and one sleeper are in one worker, the
+spout and the other sleeper in the other. If tuples are tracked, ``topology.max.spout.pending`` bounds the tuples in
+flight; with ``--ackers 0`` back-pressure alone bounds them. Once all queues are full, the resident memory of every
+worker and acker is read every second. ``slope_mb_per_min`` is the slope of the readings after ``--warm-up`` seconds.
 
     python -m bench.memory --tuple-bytes 1000000 --tuples 300 --json
 
-sends large tuples from a spout in one worker to a bolt in the other instead, as fast as it may, and reads until all are
-acked.
+instead sends large tuples from a spout in one worker to a bolt in the other, as fast as it may, and reads the memory
+until all tuples are acked.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pending", type=int, default=10_000, help="topology.max.spout.pending")
     parser.add_argument("--ackers", type=int, default=1, help="topology.acker.executors; 0: not tracked")
     parser.add_argument("--tuple-bytes", type=int, default=0, help="send large tuples of this size instead")
-    parser.add_argument("--tuples", type=int, default=3000, help="how many large tuples")
-    parser.add_argument("--burst", type=int, default=1, help="how many of them the spout emits whenever it is asked")
-    parser.add_argument("--sleep-ms", type=float, default=1.0, help="what the bolt sleeps for each tuple")
+    parser.add_argument("--tuples", type=int, default=3000, help="number of large tuples")
+    parser.add_argument("--burst", type=int, default=1, help="large tuples that the spout emits per call")
+    parser.add_argument("--sleep-ms", type=float, default=1.0, help="milliseconds that the bolt sleeps per tuple")
 
 
 if __name__ == "__main__":

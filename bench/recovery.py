@@ -2,13 +2,13 @@
 
     python -m bench.recovery --json
 
-A spout keeps a few hundred numbers pending before a bolt that takes a millisecond for each, on two workers and two
-shards, each of an acker of its own; it writes down every emit and ack. One process after the other is killed, and what
-was pending at that moment is followed until each number was acked, or emitted again because it failed (or, where the
-spout itself was killed, because its new incarnation takes up what is not acked, as the reader of a durable queue does).
+A spout keeps a few hundred numbers pending before a bolt that takes a millisecond per number, on two workers and two
+shards, each at its own acker. The spout records every emit and ack. One process after the other is killed. The numbers
+pending at that moment are followed until each is acked, or emitted again: because it failed or, if the spout's worker
+was killed, because the new spout emits all unacked numbers again, like the reader of a durable queue.
 
-The message timeout is 30 seconds: a figure near it would say that nothing but the timeout had noticed. Each crash comes
-when the one before is healed. ``*_replayed`` counts the pending numbers that were emitted again.
+The message timeout is 30 seconds: a time near 30 s means that only the timeout detected the crash. The next crash comes
+when the cluster has recovered. ``*_replayed`` counts the pending numbers that were emitted again.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             wait_until(
                 lambda p=pending, s=crash_unix_s: len(journal.settled(p, s)) == len(p),  # type: ignore[misc]
                 MAX_S,
-                what=f"what was pending at the crash ({name}) is acked or replayed",
+                what=f"every number pending at the crash ({name}) is acked or replayed",
             )
             first = journal.settled(pending, crash_unix_s).values()
             result[f"{name}_s"] = round(

@@ -203,7 +203,7 @@ def main(argv: Sequence[str]) -> int:
     wrong = stale(files, ROOT)
     if arguments.check:
         if wrong:
-            print(f"not what bench/results says: {', '.join(wrong)}. Run python -m bench.report", file=sys.stderr)
+            print(f"not up to date with bench/results: {', '.join(wrong)}. Run python -m bench.report", file=sys.stderr)
         return 1 if wrong else 0
     for path in wrong:
         if path in files:

@@ -1,12 +1,12 @@
-"""Routing alone: decisions a second of each grouping. One process, no network.
+"""Routing alone: decisions per second of each grouping. One process, no network.
 
     python -m bench.routing --rows 100000 --targets 8 --json
 
 A decision is one call of a prepared grouping with the values of a tuple: words by Zipf's law from a vocabulary of
-10,000. *fields_new* has a word of its own in every row, so that no key is remembered. A loop that calls a function
-which does nothing is measured as well and is what the others contain of the loop itself (``nothing``). Rates are by
-processor time, the median of ``--repeats`` passes. Fields groupings must send equal words to equal targets, shuffle
-must be even, and every decision must name targets that there are; else the exit status is 1.
+10,000. In *fields_new* every row has a different word, so that no key is remembered. ``nothing`` measures the loop
+itself, with a function that does nothing: its time is part of all other rates. Rates are by processor time, the median
+of ``--repeats`` passes. Fields groupings must send equal words to equal targets, shuffle must be even, and every
+decision must name existing targets; else the exit status is 1.
 """
 
 from __future__ import annotations

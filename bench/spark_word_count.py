@@ -2,15 +2,15 @@
 
     python -m bench.spark_word_count --json
 
-Both sides run in turn, ``--rounds`` times, on Spark with ``local[2]``, the same settings and the same bytes per batch,
-both with what makes them exactly once: the one with its checkpoints and a batch id in the table, the other on a cluster
-of nimbus, supervisor, worker, acker and ZooKeeper processes on the same cores. Two figures of each:
+Both sides run in turn, ``--rounds`` times, on Spark with ``local[2]``, the same settings and the same bytes per batch.
+Both count exactly once: the streaming query with checkpoints and a batch id in its table, the pipeline on a cluster of
+nimbus, supervisor, worker, acker and ZooKeeper processes on the same cores. Two metrics of each side:
 
-*Rows a second*, all files being there from the start: from the first commit after ``--warm`` batches to the last.
-*Latency*: files then arrive one at a time, each ``--interval`` seconds (by default one and a half times what a batch
-took the streaming query); from the moment a file is there to the commit of its batch. The median and the longest.
+*Rows a second*: all files exist from the start. Measured from the first commit after ``--warm`` batches to the last.
+*Latency*: files then arrive one at a time, every ``--interval`` seconds (default: 1.5 times the time of a batch of the
+streaming query). Measured from the arrival of a file to the commit of its batch: the median and the longest.
 
-Afterwards both tables must equal the words of the files, counted by plain Python: otherwise the exit status is 1.
+Afterwards both tables must equal the word counts of the files, made in plain Python: else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batches", type=int, default=60, help="files that are there from the start (%(default)s)")
     parser.add_argument("--warm", type=int, default=20, help="batches before the clock starts (%(default)s)")
     parser.add_argument("--arrivals", type=int, default=40, help="files that arrive one at a time (%(default)s)")
-    parser.add_argument("--bytes", type=int, default=1 << 20, help="of a file, which is a batch (%(default)s)")
+    parser.add_argument("--bytes", type=int, default=1 << 20, help="bytes of a file, which is a batch (%(default)s)")
     parser.add_argument("--pending", type=int, default=4, help="batches of the pipeline at a time (%(default)s)")
     parser.add_argument("--interval", type=float, help="seconds between arrivals; default: 1.5 times a batch's")
     parser.add_argument("--rounds", type=int, default=2, help="how often each side runs (%(default)s)")

@@ -72,7 +72,7 @@ def commits(journal: Path) -> list[tuple[int, float]]:
 
 
 def counted(database: Path) -> dict[str, int]:
-    """Return the table of either side."""
+    """Return the counts in the table of one side."""
     connection = sqlite3.connect(database)
     try:
         return dict(connection.execute("SELECT word, count FROM counts"))

@@ -1,12 +1,12 @@
-"""From submit to the first tuple: how long until a word count counts, and what its idle workers hold in memory.
+"""From submit to the first tuple: the time until a word count has counted a word, and the memory of its idle workers.
 
     python -m bench.start --workers 2 --times 5 --json
 
-On one cluster the same word count is submitted and killed again ``--times`` times. Milliseconds from the call of
-``submit``, median of all times: until it returns (``submitted_ms``), the spout is open (``opened_ms``), the first word
-is counted (``first_word_ms``), the first sentence is acked (``first_ack_ms``); the longest time to the first word is
-``first_word_max_ms``, and ``failed`` counts the times in which the first sentence failed and was emitted again.
-``cpu_s`` is the processor time of the workers until then, ``idle_rss_mb`` what one of them holds.
+On one cluster the same word count is submitted and killed ``--times`` times. Milliseconds from the call of ``submit``,
+medians of all runs: until the call returns (``submitted_ms``), the spout is open (``opened_ms``), the first word is
+counted (``first_word_ms``), the first sentence is acked (``first_ack_ms``). ``first_word_max_ms`` is the longest time
+to the first word. ``failed`` counts the runs in which the first sentence failed and was emitted again. ``cpu_s`` is the
+processor time of all workers until the first ack, ``idle_rss_mb`` the resident memory of one worker.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--times", type=int, default=5, help="how often it is submitted (%(default)s)")
+    parser.add_argument("--times", type=int, default=5, help="how often the topology is submitted (%(default)s)")
 
 
 if __name__ == "__main__":

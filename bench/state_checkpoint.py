@@ -2,14 +2,14 @@
 
     python -m bench.state_checkpoint --provider sqlite --keys 1000000 --changed 1000 --checkpoints 50 --json
 
-A state of ``--keys`` counts by word is filled and checkpointed once (``first_``, which writes all). Then ``--changed``
-random counts are raised and checkpointed, ``--checkpoints`` times: ``prepare_ms`` and ``commit_ms`` are the medians of
-the two steps, ``checkpoint_ms`` and ``checkpoint_max_ms`` the median and the longest of both together. ``entries`` and
-``bytes`` are what the backend was given to write in one checkpoint, at most. ``update_ns``: a get and a put together,
-of a key in memory. ``reopen_s``: until the state was opened anew and all its keys were read.
+A state of ``--keys`` counts by word is filled and checkpointed once (``first_``, which writes all keys). Then
+``--changed`` random counts are raised and checkpointed, ``--checkpoints`` times: ``prepare_ms`` and ``commit_ms`` are
+the medians of the two steps, ``checkpoint_ms`` and ``checkpoint_max_ms`` the median and the maximum of their sum.
+``entries`` and ``bytes`` are the most that one checkpoint gave the backend to write. ``update_ns``: one get and one put
+of a key in memory. ``reopen_s``: the time to open the state again and to read all its keys.
 
-SQLite and Redis write to the disk before they answer, as they must to be durable. What is read after reopening must be
-what was put, and no checkpoint may write more entries than changed, else the exit status is 1.
+SQLite and Redis write to the disk before they answer, as durability requires. The reopened state must hold the values
+that were put, and no checkpoint may write more entries than changed, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         found: dict[str, int] = {}
         reopen_ms = milliseconds(lambda: found.update(BufferedState[str, int](NAMESPACE, opened()).items()))
     if found != expected or first_entries != arguments.keys:
-        raise WrongResultError("the state does not hold what was put into it")
+        raise WrongResultError("the reopened state does not hold the values that were put")
     if counted.entries > arguments.changed:
-        raise WrongResultError(f"a checkpoint wrote {counted.entries} entries, and {arguments.changed} had changed")
+        raise WrongResultError(f"a checkpoint wrote {counted.entries} entries, but {arguments.changed} had changed")
     both = [prepare + commit for prepare, commit in zip(prepares, commits, strict=True)]
     return {
         "entries": counted.entries,
@@ -143,9 +143,9 @@ def raise_counts(state: State, words: list[str]) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--provider", choices=("memory", "sqlite", "redis"), default="sqlite")
-    parser.add_argument("--keys", type=int, default=1_000_000, help="in the state (%(default)s)")
-    parser.add_argument("--changed", type=int, default=1_000, help="before each checkpoint (%(default)s)")
-    parser.add_argument("--checkpoints", type=int, default=50, help="after the first (%(default)s)")
+    parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
+    parser.add_argument("--changed", type=int, default=1_000, help="keys changed before each checkpoint (%(default)s)")
+    parser.add_argument("--checkpoints", type=int, default=50, help="checkpoints after the first (%(default)s)")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Tuples a second and the processor time of each, with next to nothing done for them: three of Storm's perf suite.
+"""Tuples per second, and processor time per tuple, of topologies that hardly do any work: three of Storm's perf suite.
 
     python -m bench.storm_perf --topology null --workers 2 --tuples 500000 --json
 
-    const      a spout that emits the same short string, and nobody who receives it
+    const      a spout that emits the same short string; no bolt
     null       const -> a bolt that does nothing
-    identity   const -> a bolt that passes on what it gets -> a bolt that does nothing
+    identity   const -> a bolt that forwards its tuples -> a bolt that does nothing
 
-Every tuple is tracked; the clock runs from the first emit to the last ack. One task of each component. With two workers
-they are dealt out in turn, so that every hop leads from one worker to the other; const then has a spout in each.
-The bolt that does nothing counts what it gets: it must be every tuple once, else the exit status is 1.
+Every tuple is tracked; the clock runs from the first emit to the last ack. Each component has one task. With two
+workers the tasks alternate, so that every hop leads from one worker to the other; const then has a spout in both.
+The bolt that does nothing counts its tuples: it must receive every tuple once, else the exit status is 1.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python -m bench.transactions --json
 
-*Pipelining*: one tuple a batch, and a bolt of eight tasks that takes 100 ms for each; once with
-``topology.max.spout.pending`` 8 and once with 1, on the same cluster. What the committer wrote must be the transactions
-in their order, each once. *Tiny*: one tuple a batch and nothing to do, so that what is left is what a batch costs.
+*Pipelining*: one tuple per batch, and a bolt of eight tasks that takes 100 ms per tuple; once with
+``topology.max.spout.pending`` 8 and once with 1, on the same cluster. The committer must commit each transaction once,
+in order. *Tiny*: one tuple per batch and no work, which leaves the fixed cost of a batch.
 *Large*: batches of ``--words`` words, counted by two tasks and added up in an SQLite file by a committer.
 
-All rates are from the first commit to the last, as the committer wrote them down.
+All rates are from the first commit to the last, by the times that the committer recorded.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         topology = large(arguments.large, arguments.words, path)
         runs[path.name] = run(cluster, topology, path, arguments.large, arguments.pending)
     if not all(figures["in_order"] for figures in runs.values()):
-        raise WrongResultError("transactions were not committed in their order, each once")
+        raise WrongResultError("transactions were not committed in order, each exactly once")
     eight, one = runs["pending-8"]["batches_per_s"], runs["pending-1"]["batches_per_s"]
     return {
         "pending_8_batches_per_s": round(eight, 1),
@@ -224,11 +224,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--batches", type=int, default=400, help="of the pipelining run (%(default)s)")
+    parser.add_argument("--batches", type=int, default=400, help="batches of the pipelining run (%(default)s)")
     parser.add_argument("--tiny", type=int, default=3_000, help="batches of one tuple (%(default)s)")
     parser.add_argument("--large", type=int, default=60, help="large batches (%(default)s)")
     parser.add_argument("--words", type=int, default=20_000, help="words in a large batch (%(default)s)")
-    parser.add_argument("--pending", type=int, default=8, help="batches at a time of tiny and large ones (%(default)s)")
+    parser.add_argument("--pending", type=int, default=8, help="tiny or large batches at a time (%(default)s)")
 
 
 if __name__ == "__main__":

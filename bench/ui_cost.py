@@ -2,9 +2,9 @@
 
     python -m bench.ui_cost --topologies 20 --seconds 60 --json
 
-Each topology runs in a worker of its own and emits a few tuples a second; ``--tasks`` gives each so many tasks, all of
-which report every second. The page is asked for as a browser does that has it open: everything of the first view every
-two seconds, or with ``--page topology`` everything of one topology's. Processor time is read from /proc.
+Each topology runs in a worker of its own, emits a few tuples a second, and has ``--tasks`` tasks, which all report
+every second. An open page is simulated by a browser's requests, every two seconds: all requests of the first view or,
+with ``--page topology``, of the view of one topology. Processor time is read from /proc.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--topologies", type=int, default=20)
-    parser.add_argument("--tasks", type=int, default=3, help="of each topology")
-    parser.add_argument("--seconds", type=float, default=60, help="without and with the page, each")
+    parser.add_argument("--tasks", type=int, default=3, help="tasks of each topology")
+    parser.add_argument("--seconds", type=float, default=60, help="duration without the page, and again with the page")
     parser.add_argument("--page", choices=sorted(PAGES), default="cluster")
 
 

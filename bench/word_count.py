@@ -8,22 +8,22 @@ starts; it starts with the first emit and stops with the last ack. Statistics an
 the end the counts must be those of the sentences, else the exit status is 1.
 
 --split says how words are emitted: one by one (plain); by a generator (yield); all of a sentence by one emit_many
-(many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once each (combined).
-For that, --pending should be a few times the sentences that all combiners hold: --held 5000 --pending 30000. Tracked
-sentences are emitted one by one if words are, else sixteen at a time. Under full load a tree takes the pending ones
-divided by the rate, so --pending is what decides the latency.
+(many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once per distinct word
+(combined). For combined, --pending should be a few times the sentences that all combiners hold: --held 5000
+--pending 30000. Tracked sentences are emitted one by one with plain and yield, otherwise sixteen at a time. Under full
+load the latency of a tree is the number of pending trees divided by the rate, so --pending determines the latency.
 
-With --state the counts are a state in memory, of which a checkpoint is taken each second, and sentences wait for that
-to be acked: --pending is then to be more than is emitted in a second, and --sentences some times that.
+With --state the counts are a state in memory with a checkpoint per second, and the acks of sentences wait for the
+checkpoint: --pending must be more than the sentences of a second, and --sentences several times --pending.
 
 With --secure every connection has TLS, and every call a token.
 
-With --ackers 0 nothing is tracked: then the clock stops when the last word is counted (to 50 ms), and there is no
-latency.
+With --ackers 0 nothing is tracked: then the clock stops when the last word is counted (precise to 50 ms), and no
+latency is measured.
 
 ``cpu_s`` is the processor time of all workers and ackers from the first emit to the last ack; ``peak_rss_mb`` the sum
-of their highest resident sizes; ``p50_ms`` and ``p99_ms`` are from emit to ack under that load, of each
-sixteenth sentence.
+of their peak resident sizes; ``p50_ms`` and ``p99_ms`` are from emit to ack under full load, of every sixteenth
+sentence.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     for sink in flow.sinks:
         counted.update(sink["facts"])
     if counted != truth:
-        raise WrongResultError("the words were not counted as they occur")
+        raise WrongResultError("the word counts differ from those of the sentences")
     latencies = {name: value for name, value in flow.sources[0].items() if name.endswith("_ms")}
     return {
         "sentences_per_s": round(arguments.sentences / flow.wall_s),
@@ -205,7 +205,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument(
-        "--spouts", type=int, default=1, help="by which the sentences are to be divisible (%(default)s)"
+        "--spouts", type=int, default=1, help="spout tasks; must divide the number of sentences (%(default)s)"
     )
     parser.add_argument("--ackers", type=int, default=1, help="0: not tracked")
     parser.add_argument("--sentences", type=int, default=300_000)
@@ -213,11 +213,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split", choices=("plain", "yield", "many", "combined"), default="plain", help="how words are emitted"
     )
-    parser.add_argument("--held", type=int, default=200, help="sentences that are combined (%(default)s)")
-    parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="of the counting bolt")
+    parser.add_argument("--held", type=int, default=200, help="sentences per combiner (%(default)s)")
+    parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="state of count")
     parser.add_argument("--secure", action="store_true", help="with TLS and tokens, as 'tupletree certs' makes them")
     parser.add_argument("--pure", action="store_true", help="plain Python, even where the hot path was compiled")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds to give up after (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds after which the run fails (%(default)s)")
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
-"""Yahoo's streaming benchmark: ad events a second, and where the time goes. Needs redis-server.
+"""Yahoo's streaming benchmark: ad events per second, and the time inside each component. Needs redis-server.
 
     python -m bench.yahoo --events 200000 --json
 
     events (JSON) -> parse -> filter views -> project -> join ad with campaign (Redis) -> ten-second windows (Redis)
 
-A third of the events are views. The join asks Redis for an ad that is new to its task; the windows bolt adds to Redis
-every second what it has counted. A task of each component in each worker; shuffle groupings between them as in the
-original (--local: local_or_shuffle), and a fields grouping by campaign in the end. Every event is tracked. Events are
-made before the clock starts, but for their times; event time advances 10,000 events a second. The clock runs from the
-first emit to the last ack.
+A third of the events are views. The join asks Redis for an ad that is new to its task; the windows bolt adds its new
+counts to Redis every second. Each worker runs one task of each component. Components are connected by shuffle groupings
+as in the original (--local: local_or_shuffle), and the last by a fields grouping by campaign. Every event is tracked.
+Events are made before the clock starts, except for their times; event time advances by a second per --event-rate
+events. The clock runs from the first emit to the last ack.
 
 The windows in Redis must be those of the events, else the exit status is 1.
 
-``inside_us_per_event`` says how long each component's ``execute`` takes for each event of the whole, by the clock, its
-emits and its waits for Redis included. ``cpu_us_per_event_of`` is processor time of workers, acker and Redis. On an
-otherwise idle machine, what the workers use beyond the sum of the insides goes into decoding, encoding, acking and the
+``inside_us_per_event`` is the wall-clock time in each component's ``execute``, including emits and waits for Redis, per
+input event. ``cpu_us_per_event_of`` is the processor time of workers, acker and Redis. On an otherwise idle machine,
+the difference between the workers' processor time and the sum of the times inside is decoding, encoding, acking and the
 network.
 """
 
@@ -126,7 +126,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--event-rate", type=float, default=10_000, help="events a second of event time (%(default)s)")
+    parser.add_argument("--event-rate", type=float, default=10_000, help="events per event-time second (%(default)s)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ackers", type=int, default=1)
     parser.add_argument("--pending", type=int, default=2_000, help="topology.max.spout.pending, of each spout")

@@ -1,8 +1,8 @@
 """Exactly-once word counts on a cluster of this machine, with kill -9 every few seconds, compared with the truth.
 
-transactions: examples/transactional_words.py; a random worker, acker, supervisor or nimbus is killed, ZooKeeper once.
-pipeline: examples/spark_word_count.py; the worker that drives Spark is killed, Spark's JVM, a Python worker that runs a
-task, an acker, or the leading nimbus.
+transactions: examples/transactional_words.py; random workers, ackers, supervisors and nimbuses are killed, ZooKeeper
+once. pipeline: examples/spark_word_count.py; the kills hit the worker that drives Spark, Spark's JVM, a Python worker
+that runs a task, an acker, or the leading nimbus.
 
 The exit status is 0 only if exactly-once held.
 """
@@ -78,9 +78,9 @@ def summary(story: Story) -> str:
     return "\n".join(
         [
             "",
-            f"{judgement.lines:,} lines, {judgement.words:,} words, {judgement.distinct:,} different ones",
+            f"{judgement.lines:,} lines, {judgement.words:,} words, {judgement.distinct:,} different words",
             f"{story.batches:,} transactions committed, about {story.replays:,} batches replayed",
-            f"kill -9: {kills}; nothing was committed for {story.longest_stall_s:.1f} s at the longest",
+            f"kill -9: {kills}; the longest time without a commit was {story.longest_stall_s:.1f} s",
             *(f"FAULT: {fault}" for fault in judgement.faults),
             *([] if story.finished else ["FAULT: not everything was committed in time"]),
             f"exactly once: {'HELD' if story.held else 'NOT HELD'}",

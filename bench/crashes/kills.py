@@ -25,9 +25,9 @@ class Kill:
 
 
 def plan(seconds: float, seed: int) -> list[Kill]:
-    """Return kills in the order of their times, up to ``seconds``, with ZooKeeper in the middle.
+    """Return kills in the order of their times, up to ``seconds``; ZooKeeper's is in the middle.
 
-    Roles come in random order, each once before any comes again.
+    Roles come in random order. A role is repeated only after all roles have come.
     """
     rng = random.Random(seed)
     kills = [Kill(seconds / 2, "zookeeper", 0.0, rng.uniform(*ZOOKEEPER_DOWN_S))]

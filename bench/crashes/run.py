@@ -49,7 +49,7 @@ class Run(ABC, Generic[F]):
 
     NAME: ClassVar[str]
     FIRST_COMMIT_S: ClassVar[float]
-    CATCH_UP_S: ClassVar[float]  # time to commit the rest after the last kill
+    CATCH_UP_S: ClassVar[float]  # time to commit the remaining lines after the last kill
 
     def __init__(self, cluster: DevCluster, screen: Screen, seed: int, feed: F, transactional_id: str) -> None:
         self._cluster = cluster

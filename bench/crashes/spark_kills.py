@@ -27,7 +27,7 @@ FIRST_S = 2.0
 def plan(seconds: float, seed: int) -> list[Kill]:
     """Return kills in the order of their times, up to ``seconds``.
 
-    The driver and the executor take turns. The others come in random order, each once before any comes again.
+    The driver and the executor take turns. The others come in random order, repeated only after all have come.
     """
     rng = random.Random(seed)
     kills: list[Kill] = []

@@ -1,12 +1,11 @@
-"""The word count of other stream processors and ours, in one run.
+"""The word count on Tupletree and on other stream processors, in one run.
 
     python -m bench.peers setup [--only bytewax,pathway]
     python -m bench.peers --rounds 5 --sentences 300000 --json [--record] [--only bytewax,pathway]
 
-In each round every configuration runs once. Figures are medians over the rounds; ratios say how many times as many
-words a second tupletree-2 counts: two workers and one acker, every sentence tracked, which always runs. README.md
-beside this file says what is timed. The exit status is 1 if a configuration failed or counted wrong; a peer that is not
-installed is told with the reason.
+In each round every configuration runs once. Figures are medians over the rounds. A ratio is the speed-up of tupletree-2
+(two workers, one acker, every sentence tracked; always included). README.md beside this file says what is timed. The
+exit status is 1 if a configuration failed or counted wrong. A peer that is not installed is listed with the reason.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=("run", "setup"), default="run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=300_000)
-    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="peers or rows, by commas")
+    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="comma-separated peers or rows")
     parser.add_argument("--venvs", type=Path, default=environments.DEFAULT, help="the environments' folder")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds to give one run up after")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds after which a run fails")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
     return parser

@@ -35,7 +35,7 @@ class Comparison:
 
 
 def compare(rows: Sequence[Row], plan: Comparison, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Run every available row once per round, each round starting with another row. ``tell`` receives each step."""
+    """Run every available row once per round; each round starts with another row. ``tell`` reports each step."""
     places, unavailable = _places(rows, plan.venvs)
     able = [row for row in rows if row.peer == OURS or row.peer in places]
     measured: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -102,7 +102,7 @@ def _watch(leader: subprocess.Popen[bytes], marked: Path, program: Program) -> d
 
 def _figures(told: marks.Told, words: int, used_s: float, memory_mb: float) -> dict[str, Any]:
     if told.words != words or told.first_s is None:
-        raise FailedError(f"it counted {told.words} words where there are {words}")
+        raise FailedError(f"it counted {told.words} words, not {words}")
     elapsed_s = told.last_s - told.first_s
     return {
         "words": words,

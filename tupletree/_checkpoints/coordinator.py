@@ -21,8 +21,8 @@ C2  COMMITTING(t) is stored only after all tasks have acked PREPARE t. From then
 C3  One round is in progress at a time, and round numbers increase. Acks and failures of earlier rounds are ignored.
 C4  After a failure no PREPARE is sent before all tasks have acked an INITSTATE.
 
-Source: Storm's checkpoint spout, https://storm.apache.org/releases/current/State-checkpointing.html. Rounds, and the
-store's epoch, are not Storm's.
+Source: Storm's checkpoint spout, https://storm.apache.org/releases/current/State-checkpointing.html. Storm has neither
+rounds nor the store's epoch.
 """
 
 from __future__ import annotations  # pure

@@ -12,7 +12,7 @@ $checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round
 **Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes the
 checkpoint node. Once the version has changed, this object writes nothing: every write is one transaction with a check
 of that version. After an UnavailableError a write possibly happened, or can still happen. The next write therefore
-first reads the stored node, and names its version.
+first reads the stored node, and is conditional on its version.
 
 Not thread-safe.
 """

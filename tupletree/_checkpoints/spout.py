@@ -118,7 +118,7 @@ class CheckpointSpout(Spout):
             lambda: self._clock() - self._committed_at_s,
         )  # fmt: skip
         own(
-            "checkpoints_interval_seconds", "gauge", "How often checkpoints are wanted.", lambda: self._interval_s,
+            "checkpoints_interval_seconds", "gauge", "Configured pause between checkpoints.", lambda: self._interval_s,
         )  # fmt: skip
         own(
             "checkpoints_failures", "gauge", "Attempts that failed since the last checkpoint.",
@@ -220,8 +220,8 @@ class CheckpointSpout(Spout):
                 self.collector.report_error(
                     FailedException(
                         f"no checkpoint of {self.state_id!r} was completed in {coordinator.failures} attempts; "
-                        f"other errors say why, or checkpoint.refused in the workers' "
-                        f"logs, or a task did not answer within topology.message.timeout.secs"
+                        f"the cause is in other errors or under checkpoint.refused in the workers' "
+                        f"logs, or a task did not ack within topology.message.timeout.secs"
                     )
                 )
 
@@ -313,7 +313,7 @@ def _misfit(stored: Mapping[str, int], tasks: Mapping[str, int]) -> str:
     for id, count in tasks.items():
         if stored.get(id, count) != count:
             return (
-                f"component {id!r} has {count} tasks, and the stored checkpoint was taken of {stored[id]}: each task "
+                f"component {id!r} has {count} tasks, and the stored checkpoint was taken with {stored[id]}: each task "
                 f"has its own state, which another number of tasks cannot share"
             )
     return ""

@@ -74,7 +74,7 @@ def _check_acyclic(components: Mapping[str, Definition]) -> None:
         id = min(sources)
         raise TopologyError(
             f"component '{id}': {', '.join(sorted(sources))} form a cycle, on which no checkpoint is ever complete; a "
-            f"topology with stateful bolts has none",
+            f"topology with stateful bolts must not have a cycle",
             component=id,
             field="inputs",
         )
@@ -85,14 +85,14 @@ def _check_position(definition: Definition) -> None:
     has = [name for name in ("checkpoint_state", "restore_state") if getattr(kind, name) is not getattr(Spout, name)]
     if len(has) == 1:
         raise TopologyError(
-            f"{definition.title}: {kind.__name__} has {has[0]} alone; checkpoint_state and restore_state go together",
+            f"{definition.title}: {kind.__name__} has only {has[0]}; define both checkpoint_state and restore_state",
             component=definition.id,
             field=has[0],
         )
     if has and is_generator(definition.component.next_tuple):
         raise TopologyError(
             f"{definition.title}: {kind.__name__}.next_tuple has a 'yield', and a checkpoint of the spout's position "
-            f"may come before the lines after it: emit instead, 'self.collector.emit([value], msg_id)'",
+            f"may come before the lines after the 'yield': use 'self.collector.emit([value], msg_id)' instead",
             component=definition.id,
             field="next_tuple",
         )

@@ -19,7 +19,7 @@ from tupletree._coord.session import result, translated
 def open_nodes(client: KazooClient, root: str, most: int = 10_000) -> list[str]:
     """Return the nodes at and below ``root`` that grant rights to everybody. Checks at most ``most`` nodes."""
     found = []
-    with translated(f"reading who may do what below {root}"):
+    with translated(f"reading the ACLs below {root}"):
         for number, path in enumerate(_tree(client, root)):
             if number >= most:
                 break

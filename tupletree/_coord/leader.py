@@ -8,7 +8,7 @@ unique to this leadership. Each write of the leader is one ZooKeeper transaction
     + the writes, each with the version it was based on    (else ConflictError: reload and decide again)
 
 Thus a leader that was suspended, stopped or cut off, and is unaware that another has taken over, changes nothing.
-Prompt standing down is not required: the epoch gives the protection, the callbacks only inform.
+A deposed leader need not stand down promptly: the epoch gives the protection, the callbacks only inform.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class LeaderElection:
         with translated("taking part in the election"):
             candidates = self._enrol()
             if candidates[0] != self._node:
-                self._depose(f"{candidates[0]} is before this one")
+                self._depose(f"candidate {candidates[0]} is now first")
             elif self._tenure is None:
                 self._begin()
             else:

@@ -54,7 +54,7 @@ def check_path(path: str) -> None:
     elif "\0" in path:
         why = "it holds a NUL"
     elif any("\ud800" <= character <= "\udfff" for character in path):
-        why = "it holds half a character (a lone surrogate)"
+        why = "it holds a lone surrogate (half of a character)"
     else:
         return
     raise UsageError(f"{path!r} is not a valid ZooKeeper path: {why}")

@@ -16,7 +16,7 @@ class _OneSentence(argparse.ArgumentParser):
 def daemon_parser(role: str, description: str) -> argparse.ArgumentParser:
     """Return a parser of a daemon's arguments: ``conf``, ``overrides`` and ``announce``. Errors exit with status 2."""
     parser = _OneSentence(prog=f"tupletree {role}", description=description)
-    parser.add_argument("--conf", metavar="FILE", help="a tupletree.yaml; default: the usual places")
+    parser.add_argument("--conf", metavar="FILE", help="read this tupletree.yaml, not the default")
     parser.add_argument("-c", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="set one key")
-    parser.add_argument("--announce", metavar="FILE", help="write ports and id there as JSON once serving")
+    parser.add_argument("--announce", metavar="FILE", help="write ports and id to FILE as JSON, once serving")
     return parser

@@ -35,7 +35,7 @@ calls_started = Counter(
     "tupletree_grpc_calls_started", "Calls that were begun here, streams included.", ["method"], registry=None
 )
 calls_failed = Counter(
-    "tupletree_grpc_calls_failed", "Calls that were refused here, by status.", ["method", "code"], registry=None
+    "tupletree_grpc_calls_failed", "Calls that failed here, by status.", ["method", "code"], registry=None
 )
 calls_active = Gauge(
     "tupletree_grpc_calls_active", "Calls that are being served here, streams included.", ["method"], registry=None
@@ -89,7 +89,7 @@ class _Loop(Collector):
         self._plan()
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily("tupletree_event_loop_lag_seconds", "How late the event loop is, each second.")
+        family = HistogramMetricFamily("tupletree_event_loop_lag_seconds", "Delay of the event loop, each second.")
         family.add_metric([], cumulated(self._lag.bounds, self._lag.counts), self._lag.sum)
         yield family
 
@@ -104,10 +104,10 @@ class _Daemon(Collector):
         self._directories = dict(directories)
 
     def collect(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily("tupletree_build_info", "1; what runs here.", labels=["role", "version"])
+        build = GaugeMetricFamily("tupletree_build_info", "1, with role and version.", labels=["role", "version"])
         build.add_metric([self._role, self._version], 1)
         yield build
-        yield GaugeMetricFamily("tupletree_ready", "1 if fit for work, as /readyz says.", float(self._readiness.ready))
+        yield GaugeMetricFamily("tupletree_ready", "1 if ready, as /readyz says.", float(self._readiness.ready))
         checks = GaugeMetricFamily("tupletree_failing_check", "1 for each check that fails.", labels=["check"])
         for reason in self._readiness.reasons:
             checks.add_metric([reason.partition(":")[0]], 1)
@@ -115,8 +115,8 @@ class _Daemon(Collector):
         yield from self._disks()
 
     def _disks(self) -> Iterator[Metric]:
-        free = GaugeMetricFamily("tupletree_disk_free_bytes", "Free where this is kept.", labels=["use"])
-        size = GaugeMetricFamily("tupletree_disk_size_bytes", "Size of the disk where this is kept.", labels=["use"])
+        free = GaugeMetricFamily("tupletree_disk_free_bytes", "Free space on the directory's disk.", labels=["use"])
+        size = GaugeMetricFamily("tupletree_disk_size_bytes", "Size of the directory's disk.", labels=["use"])
         for use, directory in self._directories.items():
             try:
                 disk = shutil.disk_usage(directory)

@@ -40,7 +40,7 @@ class TtlCache(Generic[K, V]):
         self._generation = 0
 
     async def get(self, key: K, load: Callable[[], Awaitable[V]]) -> V:
-        """Return the value for ``key``: kept, from a load in progress, or newly loaded. Raises what ``load`` raises."""
+        """Return the value for ``key``: cached, from a load in progress, or newly loaded. Raises the load's errors."""
         found = self._kept.get(key)
         if found is not None and self._clock() - found[0] < self._ttl_s:
             return found[1]

@@ -50,7 +50,7 @@ def check_ports(plan: ClusterPlan) -> None:
         try:
             bind(str(plan.conf.get("bind.host", plan.host)), port).close()
         except UsageError as error:
-            raise UnavailableError(f"{error}, and {who} needs it; the key {key} moves it elsewhere") from error
+            raise UnavailableError(f"{error}, and {who} needs it; set the key {key} to another port") from error
 
 
 @contextmanager
@@ -115,8 +115,8 @@ class Foreground:
         return self._cluster
 
     def start(self, timeout_s: float) -> None:
-        """Start all processes. On failure, ends the started processes and raises UsageError or UnavailableError
-        (also for a port in use)."""
+        """Start all processes. On failure (such as a port in use), end the started processes and raise UsageError or
+        UnavailableError."""
         end_all(self._cluster.plan.directory)  # leftovers of an earlier cluster in this directory
         check_ports(self._cluster.plan)
         self._cluster.start(timeout_s)

@@ -37,7 +37,7 @@ class RestartSchedule:
 
     @property
     def waiting(self) -> bool:
-        """True if a death was recorded and no start since."""
+        """True if a death was recorded, and no start after the death."""
         return self._due_s is not None
 
     def due(self, now_s: float) -> bool:

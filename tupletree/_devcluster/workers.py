@@ -51,7 +51,7 @@ def live_workers(directory: str) -> list[LiveWorker]:
 
 
 def http_ports(supervisor_addresses: Iterable[str], security: Security = OFF) -> dict[int, int]:
-    """Return the HTTP ports of workers by process id, as far as the supervisors answer and know them."""
+    """Return the HTTP ports of workers by process id; without workers whose supervisor does not answer."""
     ports: dict[int, int] = {}
     for address in supervisor_addresses:
         with channel(address, security) as peer:

@@ -211,7 +211,7 @@ class EmbeddedZooKeeper:
 
 
 def _is_stopped(pid: int) -> bool:
-    """True if every thread of a process is stopped: the signal returns before the last one is."""
+    """True if every thread of a process is stopped: sending the signal returns before the last thread stops."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8") as file:

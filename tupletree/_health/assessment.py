@@ -302,7 +302,7 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
     if age_s > stall_s:
         yield "checkpoint.stalled", f"the checkpoint's step '{_text(status.get('step'))}' has gone on for {age_s:.0f} s"
     elif failures >= FAILURES:
-        yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last one"
+        yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last committed one"
 
 
 def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
@@ -317,7 +317,7 @@ def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
         )
     lag = status.get("lag")
     if isinstance(lag, dict) and lag.get("error"):
-        yield "warning", "lag.unknown", f"how far its source is ahead is not known: {_text(lag['error'])}"
+        yield "warning", "lag.unknown", f"its lag behind its source is unknown: {_text(lag['error'])}"
     if status.get("is_recovering") is True and status.get("state") not in ("refused", "stands still"):
         yield "note", "checkpoint.recovering", "the states are recovering from their last checkpoint"
 

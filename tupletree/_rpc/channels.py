@@ -40,7 +40,7 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 def aio_channel(address: str, security: Security | None = None) -> grpc.aio.Channel:
     """Return a channel to ``host:port`` for asyncio code. Connects at the first call; close it when done.
 
-    ``security`` None: that of this process. Raises ConfigError if a file of ``tls.*`` is no longer readable.
+    ``security`` None: the settings of this process. Raises ConfigError if a file of ``tls.*`` is no longer readable.
     """
     security = current() if security is None else security
     options = list(CHANNEL_OPTIONS)

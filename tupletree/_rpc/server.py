@@ -237,7 +237,7 @@ async def start_server(
     ``servicers`` are functions that add one service each: ``functools.partial(add_AckerServicer_to_server, servicer)``.
     The standard health service is added; the status of "" follows ``readiness`` (None: always serving).
     ``gate`` authorizes every call except those of the health service; None: a gate without knowledge of topologies. A
-    request is at most ``most_message_bytes`` long. TLS follows the settings of this process.
+    request is at most ``max_message_bytes`` long. TLS follows the settings of this process.
     Raises UsageError if the port is in use or the address is not an address of this machine.
     """
     gate = gate or Gatekeeper(current())
@@ -255,7 +255,7 @@ async def start_server(
 
 
 def _bind(server: grpc.aio.Server, host: str, port: int, tls: Tls | None) -> int:
-    bind(host, port).close()  # gRPC itself would neither explain the failure nor stay silent
+    bind(host, port).close()  # explains a failure: gRPC would raise without a reason, and log
     address = address_of(host, port)
     try:
         if tls is None:

@@ -102,7 +102,7 @@ def from_rpc_error(error: grpc.RpcError, peer: str = "") -> TupletreeError:
     """Return the error to raise for a failed call. ``peer`` ("nimbus at 10.0.0.1:6627") names the other end if gRPC
     itself produced the message; a message written by the other end is passed on unchanged.
 
-    Subclasses that are not in the table arrive as their base type (a TopologyError as a UsageError).
+    An error of a class that is not in the table arrives as its base class (a TopologyError as a UsageError).
     """
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else Code.UNKNOWN
     details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or ""
@@ -123,9 +123,9 @@ _TRANSPORT: Final = (
     (re.compile(r"connection refused", re.I), "connection refused"),
     (
         re.compile(r"certificate_verify_failed|hostname verification", re.I),
-        "its certificate is not one of tls.ca, or names another host",
+        "its certificate is not signed by tls.ca, or names another host",
     ),
-    (re.compile(r"wrong_version_number", re.I), "it does not speak TLS, which tls.ca asks for"),
+    (re.compile(r"wrong_version_number", re.I), "it does not speak TLS, which tls.ca requires"),
     (
         re.compile(r"failed to connect.*(socket closed|connection reset|end of tcp|tls handshake|alert)", re.I),
         "it ended the connection at once; does it expect TLS (tls.ca), or a certificate (tls.cert)?",

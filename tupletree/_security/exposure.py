@@ -36,8 +36,8 @@ def refusal(conf: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"refusing to listen on bind.host {conf['bind.host']}, beyond this machine, without {' and '.join(lacks)}: "
-        f"anybody who reaches a port could run code here. 'tupletree certs DIR' makes what is needed; "
-        f"security.insecure: true does without"
+        f"anybody who reaches a port could run code here. Create certificates and secret with 'tupletree certs DIR', "
+        f"or set security.insecure: true"
     )
 
 
@@ -47,6 +47,6 @@ def warning(conf: Mapping[str, Any]) -> str | None:
     if not lacks:
         return None
     return (
-        f"INSECURE: listening on {conf['bind.host']} without {' and '.join(lacks)}, as security.insecure says: "
+        f"INSECURE: listening on {conf['bind.host']} without {' and '.join(lacks)}, as security.insecure allows: "
         f"anybody who reaches a port can run code here"
     )

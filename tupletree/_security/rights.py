@@ -107,14 +107,14 @@ def refusal(
     its id for calls that require a worker; None if it does not exist.
     """
     if row is None:
-        return f"{operation}: nobody may do this, because no right is known for it"
+        return f"{operation}: nobody may make this call, because no right is defined for it"
     if row.right is Right.OPEN:
         return None
     if who is None:
-        return f"{operation} takes a token, and none came with it (security.token)"
+        return f"{operation} requires a token, and none was sent (set security.token)"
     if _has(who, row.right, admins, topology):
         return None
-    return f"{who.sentence} may not {operation}{_what(row, topology)}: it takes {row.right.value}"
+    return f"{who.sentence} may not {operation}{_what(row, topology)}: the caller needs {row.right.value}"
 
 
 def may_read(who: Principal | None, admins: Collection[str], topology: Acl) -> bool:
@@ -161,7 +161,7 @@ def _what(row: Row, topology: Acl | str | None) -> str:
     if not row.by:
         return ""
     if topology is None:
-        return " a topology that does not exist, or that is not to be seen"
+        return " a topology that does not exist or that the caller may not see"
     return f" topology {topology.label if isinstance(topology, Acl) else topology}"
 
 

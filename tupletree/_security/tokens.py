@@ -172,7 +172,7 @@ def unverified(token: str) -> dict[str, Any]:
     try:
         claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
     except jwt.InvalidTokenError:
-        raise UnauthenticatedError("this is no token") from None
+        raise UnauthenticatedError("this is not a token: a JSON Web Token is expected") from None
     return claims
 
 

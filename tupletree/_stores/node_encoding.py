@@ -44,7 +44,7 @@ def decode_owner(path: str, data: bytes) -> str:
     match decode_record(path, data):
         case [str(owner)]:
             return owner
-    raise InternalError(f"{path} does not hold the name of who raised the epoch")
+    raise InternalError(f"{path} does not hold the name of the epoch's owner")
 
 
 def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
@@ -54,7 +54,7 @@ def _decoded(path: str, data: bytes, decode: Callable[[bytes], Any]) -> list[Any
         raise InternalError(f"{path} holds {len(data)} bytes that Tupletree did not write")
     if data[1] > FORMAT:
         raise UsageError(
-            f"{path} was written by a newer version of Tupletree (format {data[1]}, this one knows {FORMAT}); "
+            f"{path} was written by a newer version of Tupletree (format {data[1]}, this one reads up to {FORMAT}); "
             f"upgrade, or use another transactional id"
         )
     try:

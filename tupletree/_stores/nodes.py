@@ -13,7 +13,7 @@ from typing import Protocol
 from tupletree.errors import AuthorityError, UsageError
 
 TRIES = 20
-"""The maximum number of attempts of a write that meets conflicts. So many conflicts in a row indicate a fault."""
+"""The maximum number of attempts of a write that meets conflicts. More conflicts in a row indicate a fault."""
 
 
 class DeposedError(AuthorityError):
@@ -113,6 +113,6 @@ def check_size(writes: Sequence[Write]) -> None:
     if total > MAX_BYTES:
         largest, write = max(sizes, key=lambda pair: pair[0])
         raise UsageError(
-            f"{write.path} would take {largest:,} bytes, together with what is written at the same time {total:,}: "
-            f"the store takes {MAX_BYTES:,} at a time"
+            f"{write.path} would take {largest:,} bytes, together with the other writes of its transaction {total:,}: "
+            f"a transaction takes at most {MAX_BYTES:,}"
         )

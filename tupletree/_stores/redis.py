@@ -110,6 +110,6 @@ def warn_if_forgetful(address: RedisAddress) -> None:
         return
     if not appends or synchronous != "always":
         _log.warning(
-            "%s loses what was committed last if it crashes: exactly once needs appendonly yes and appendfsync always",
+            "%s can lose the last commits if it crashes: exactly once needs appendonly yes and appendfsync always",
             address,
         )

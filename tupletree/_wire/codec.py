@@ -58,7 +58,7 @@ _TUPLE, _BIG_INT, _SET, _ATTEMPT, _MARKED = 1, 2, 4, 5, 11
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 _THREE_I32 = struct.Struct("<iii")
-_TOO_DEEP = f"tuples and sets are nested more than {MAX_NESTED} deep in it"
+_TOO_DEEP = f"the value nests tuples and sets more than {MAX_NESTED} levels deep"
 _EPOCH = dt.datetime(1970, 1, 1)  # naive: a time zone is added where needed
 _NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
 
@@ -236,7 +236,7 @@ def _datetime(item: Any) -> Any:
 
 
 def decode_plain(data: bytes) -> Any:
-    """Decode a value of msgpack's own types or an attempt; for untrusted bytes, of which nothing else may be built.
+    """Decode a value of msgpack's own types, or an attempt. For untrusted bytes: no other object is ever built.
 
     Raises:
         ProtocolError: the bytes are not an encoding of these types.

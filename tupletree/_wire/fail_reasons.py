@@ -2,8 +2,8 @@
 
     bolt task --- fail root, reason ---> acker --- failed root, reason ---> spout task
 
-For an acker a reason is bytes. Reasons are best effort: bounded in size and number, and lost with whatever loses the
-update or the verdict. A tree that fails without a reason is taken for one that was lost with a process.
+For an acker a reason is bytes. Reasons are best effort: bounded in size and number, and lost if the update or the
+verdict is lost. A tree that fails without a reason counts as lost with a process.
 """
 
 from __future__ import annotations  # pure
@@ -19,13 +19,13 @@ import msgpack
 from tupletree.errors import named
 
 MAX_BYTES: Final = 4_096
-"""The most bytes of one encoded reason."""
+"""Maximum bytes of one encoded reason."""
 
 MAX_PER_FLUSH: Final = 500
-"""The most reasons in the updates that a run loop sends at a time."""
+"""Maximum reasons in the updates that a run loop sends at a time."""
 
 MAX_WAITING_BYTES: Final = 4_000_000
-"""The most bytes of reasons that wait for one topology's spouts, or for one worker's stream."""
+"""Maximum bytes of reasons that wait for one topology's spouts, or for one worker's stream."""
 
 _MAX_LINES: Final = 20
 
@@ -56,7 +56,7 @@ class FailReason:
 
 
 def _lines(error: BaseException) -> str:
-    """Return the traceback of an error, as Python prints it. The standard module looks at each file again: 100 us."""
+    """Return the traceback of an error, as Python prints it. The module ``traceback`` would check each file: 100 us."""
     found = []
     step = error.__traceback__
     while step is not None:
@@ -69,13 +69,13 @@ def _lines(error: BaseException) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _source(file: str, number: int) -> str:
-    """Return a line of source; "" if there is none, for which linecache would search the whole path each time."""
+    """Return a line of source; "" if there is none. Cached: linecache searches the whole path for a missing file."""
     line = linecache.getline(file, number).strip()
     return f"    {line}\n" if line else ""
 
 
 def encode(reason: FailReason) -> bytes:
-    """Encode a reason in at most MAX_BYTES: of long texts, the end of the traceback and the beginning of the error."""
+    """Encode a reason in at most MAX_BYTES: keeps the end of a long traceback and the beginning of a long error."""
     for most in (_MAX_TEXT, _MAX_TEXT // 3):
         error, lines = reason.error[:most], reason.traceback[-most:]
         data = _packed(FailReason(reason.component, reason.task, error, lines, reason.retry))
@@ -94,7 +94,7 @@ def _packed(reason: FailReason) -> bytes:
 
 
 def decode(data: bytes) -> FailReason | None:
-    """Decode a reason; None if it is none."""
+    """Decode a reason; None if the bytes are not a reason."""
     try:
         reason = FailReason(*msgpack.unpackb(data, unicode_errors="surrogatepass"))
     except (ValueError, TypeError, msgpack.UnpackException):
@@ -112,7 +112,7 @@ class WaitingReasons:
         self._reasons: dict[int, bytes] = {}
 
     def add(self, reasons: Mapping[int, bytes]) -> None:
-        """Add reasons; the newest of a root counts."""
+        """Add reasons. A root's new reason replaces its old one."""
         for root, reason in reasons.items():
             self._remove(root)
             self._reasons[root] = reason

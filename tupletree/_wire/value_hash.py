@@ -1,7 +1,7 @@
 """A hash of values for routing: the same in every process, on every host and after restarts.
 
 Values that compare equal hash equally: 1, 1.0 and True go to the same task, as they are the same key of a dict. Source
-of the algorithm: CRC-32 of the encoding of the values (codec.py), after equal values were made the same.
+of the algorithm: CRC-32 of the encoding of the values (codec.py), after equal values got the same substitute.
 """
 
 from __future__ import annotations  # pure
@@ -44,7 +44,7 @@ def _canonical(value: Any) -> Any:
     if type(value) is dt.time and (offset := value.utcoffset()) is not None:
         return [(dt.datetime.combine(dt.date(2000, 1, 1), value.replace(tzinfo=None)) - offset).isoformat()]
     if is_value_type(type(value)) and not isinstance(value, tuple):
-        plain = isinstance(value, (str, bytes))  # an Enum of strings, whose members equal these
+        plain = isinstance(value, (str, bytes))  # an Enum of strings, whose members equal the strings
         return value.value if plain else [_canonical(item) for item in content_of(value)]
     if type(value) is list or isinstance(value, tuple):
         return [_canonical(item) for item in value]

@@ -1,8 +1,8 @@
 """Classes of the user whose objects travel between workers: dataclasses, NamedTuples and Enums marked with ``@value``.
 
-An object travels as the name of its class and the values of its fields (codec.py); the receiver builds objects of the
-classes that it knows by these names, and of no others. A worker knows them from the components that it loads: each is
-pickled together with all marked classes (``carried``), as the task that receives an object may never name its class.
+An object travels as the name of its class and the values of its fields (codec.py). The receiver builds objects of
+registered classes only. A worker registers them when it loads its components: each component is pickled together with
+all marked classes (``carried``), because a task may receive objects of a class that its own code does not mention.
 """
 
 from __future__ import annotations  # pure
@@ -35,25 +35,25 @@ def value(cls: C) -> C:
             amount: Decimal
             currency: str
 
-    The fields must be of types that travel. An Enum's member travels by its name. With fields that have defaults,
-    ``init=False`` fields are left out. To change a class while a topology runs is a new version of its data: objects
-    under way must fit the class that receives them.
+    The fields must be of types that travel. An Enum's member travels by its name. A dataclass's ``init=False`` fields
+    do not travel. A class that is changed while a topology runs is a new version of the data: objects in flight must
+    fit the receiver's class.
 
     Raises:
-        UsageError: the class is none of these.
+        UsageError: the class is not a dataclass, a NamedTuple or an Enum.
     """
     if not (isinstance(cls, type) and issubclass(cls, enum.Enum)):
         try:
             fields_of(cls)
         except TypeError:
             name = getattr(cls, "__name__", repr(cls))
-            raise UsageError(f"@value marks a dataclass, a NamedTuple or an Enum, and {name} is none") from None
+            raise UsageError(f"@value marks a dataclass, a NamedTuple or an Enum, but {name} is none of them") from None
     register(cls)
     return cls
 
 
 def register(cls: type) -> None:
-    """Know a class by its module and name; the newest of that name counts."""
+    """Register a class by its module and name. A later class of the same name replaces the class."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     _by_name[name] = cls
     _names[cls] = name
@@ -84,7 +84,7 @@ def object_of(content: Sequence[Any]) -> Any:
 
 
 def carried(component: Any) -> Any:
-    """Return what to pickle for a component, so that its worker knows the marked classes too."""
+    """Return the object to pickle in place of a component, so that its worker knows the marked classes too."""
     return _Carried(component) if _names else component
 
 
@@ -99,7 +99,7 @@ class _Carried:
 
 
 def _references() -> list[str | bytes]:
-    """Return each class as its name, if its module is to be imported, or else as its pickle."""
+    """Return each marked class: its name if the worker can import its module, otherwise its pickle."""
     found: list[str | bytes] = []
     for name, cls in _by_name.items():
         if _pickling.goes_by_name(cls, cls.__module__, cls.__qualname__):

@@ -66,14 +66,14 @@ def _chosen(ackers: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
 
 
 def _detailed(client: NimbusClient, acker: dict[str, Any]) -> dict[str, Any]:
-    """An acker as it is a moment later, each shard with its rates since."""
+    """Return the acker's state a moment later, with the rates of each shard in between."""
     if not acker["reachable"]:
         return acker
     before_s = time.monotonic()
     threading.Event().wait(_LOOK_S)
     summaries = [one for one in client.cluster().ackers if one.presence.id == acker["id"]]
     if not summaries:
-        raise UnavailableError(f"acker {acker['id']} has gone")
+        raise UnavailableError(f"acker {acker['id']} is no longer registered")
     now = _acker_dict(client, summaries[0])
     elapsed_s = time.monotonic() - before_s
     earlier = {(shard["topology_id"], shard["shard"]): shard for shard in acker["shards"]}
@@ -86,7 +86,7 @@ def _detailed(client: NimbusClient, acker: dict[str, Any]) -> dict[str, Any]:
 
 
 def acker_dicts(client: NimbusClient) -> list[dict[str, Any]]:
-    """All registered ackers with their ledgers; one that does not answer has ``reachable`` false and says why."""
+    """All registered ackers with their ledgers; an acker that does not answer is not ``reachable``, for a reason."""
     summaries = sorted(client.cluster().ackers, key=lambda acker: (acker.presence.host, acker.presence.grpc_port))
     if not summaries:
         return []

@@ -1,4 +1,4 @@
-"""``tupletree certs`` and ``tupletree token``: what TLS and tokens are made of."""
+"""``tupletree certs`` and ``tupletree token``: certificates for TLS, and tokens of users."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as
     if text is None:
         source = Security.of_client(conf).token
         if source is None:
-            raise UsageError("there is no token: give one, or set security.token or security.token.file")
+            raise UsageError("there is no token: give TOKEN, or set security.token or security.token.file")
         text = source()
     claims: dict[str, Any] = dict(unverified(text))
     verdict = "not verified: the cluster's secret is not configured here"

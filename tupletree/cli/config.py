@@ -1,4 +1,4 @@
-"""``tupletree config``: the keys, what they mean, and what they are set to."""
+"""``tupletree config``: the keys, their meanings and their values."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _ALL = click.option("--all", "takes_all", is_flag=True, help="All letters, or wi
 def command() -> None:
     """Show, replay and drop dead letters: messages that were given up, in a store that a DeadLetterBolt fills.
 
-    STORE is sqlite:PATH or redis://HOST:PORT/DB. An id may be cut as long as it is unique.
+    STORE is sqlite:PATH or redis://HOST:PORT/DB. Instead of an ID, any unique prefix of the id will do.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def command() -> None:
 @command.command("list")
 @_STORE
 @_NAME
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="The most letters.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum letters.")
 @json_option
 def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
     """List letters, oldest first."""
@@ -104,9 +104,9 @@ def drop_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool, y
 
 
 def _chosen(store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: bool) -> list[Letter]:
-    """Return the letters with these ids, or the beginnings of ids; or all."""
+    """Return the letters with these ids or unique prefixes of ids, or all letters."""
     if takes_all == bool(ids):
-        raise UsageError("name the ids of letters, or --all")
+        raise UsageError("give either the ids of letters or --all")
     found = store.letters(name, limit=1_000_000)
     if takes_all:
         return found
@@ -115,7 +115,7 @@ def _chosen(store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: 
         fitting = [letter for letter in found if letter.id.startswith(id)]
         if len(fitting) != 1:
             what = "there is no letter" if not fitting else f"{len(fitting)} letters have an id that begins with"
-            raise NotFoundError(f"{what} {id!r}; list shows them")
+            raise NotFoundError(f"{what} {id!r}; 'tupletree dead-letters list' shows the ids")
         chosen += fitting
     return chosen
 

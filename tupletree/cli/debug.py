@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tupletree.v1 import topology_pb2
 
 FILE = "events.jsonl"
-_LATE_S = 3.0  # what was sampled is still read for so long
+_LATE_S = 3.0  # after the end of sampling, for sampled tuples that have not arrived yet
 
 
 @click.command("debug")
@@ -94,7 +94,7 @@ def command(
 def _sampled(
     client: NimbusClient, name: str, component: str | None, percent: float, seconds: float
 ) -> Iterator[dict[str, Any]]:
-    """Sample for so long, or until the caller has enough; the events as they come."""
+    """Sample for ``seconds``, or until the caller closes the iterator; yield the events as they arrive."""
 
     def select() -> list[Source]:
         return sources(client, name, component=component)
@@ -113,7 +113,7 @@ def _sampled(
                 return
     finally:
         following.close()
-        with contextlib.suppress(TupletreeError):  # it ends by itself
+        with contextlib.suppress(TupletreeError):  # sampling expires by itself
             client.set_sampling(name, component or "", before)
 
 

@@ -1,7 +1,7 @@
-"""Figures of a topology's components, from what nimbus reports. Pure arithmetic.
+"""Metrics of a topology's components, from the reports of nimbus. Pure arithmetic.
 
-Workers report counters and sums since they started. The figures between two reports are differences, and those begin
-again where a worker was restarted (a counter that fell).
+Workers report counters and sums since their start. The metrics of an interval are the differences of two reports; if a
+counter fell because a worker was restarted, the later report alone counts.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentSta
 
 
 def percentiles(process_counts: Sequence[int], complete_counts: Sequence[int]) -> dict[str, float | None]:
-    """Half and ninety-nine in a hundred of the sampled latencies took no longer; None where nothing was sampled."""
+    """Return the medians and 99th percentiles of the sampled latencies; None without samples."""
     found: dict[str, float | None] = {}
     for name, counts in (("process", process_counts), ("complete", complete_counts)):
         for share, suffix in ((0.5, "p50"), (0.99, "p99")):
@@ -90,7 +90,7 @@ def percentiles(process_counts: Sequence[int], complete_counts: Sequence[int]) -
 
 
 def stream_rates(before: dict[str, Any], now: dict[str, Any], stream: str | None, elapsed_s: float) -> dict[str, float]:
-    """Emitted and transferred tuples a second of one stream, or (None) of all, between two ``component_figures``."""
+    """Emitted and transferred tuples per second of one stream, or (None) of all, between two ``component_figures``."""
     sums = {}
     for name in ("emitted", "transferred"):
         old, new = (
@@ -108,7 +108,7 @@ def _between(before: Sequence[int], now: Sequence[int]) -> list[int]:
 
 
 def totals(figures: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The topology's own figures: what its spouts got acked and failed, and all that was emitted."""
+    """Return the topology's totals: the acked, failed and pending trees of its spouts, and all emitted tuples."""
     all_of = list(figures)
     spouts = [f for f in all_of if f["kind"] == "spout"]
     return {

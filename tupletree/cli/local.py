@@ -26,7 +26,7 @@ SHOWN_ENTRIES = 20
     type=click.FloatRange(min=0),
     default=20,
     show_default=True,
-    help="Longest run time; 0: until interrupted.",
+    help="Maximum run time; 0: until interrupted.",
 )
 @json_option
 @conf_options
@@ -36,10 +36,10 @@ def command(
     """Run a topology in this process, without a cluster.
 
     FILE defines `topology`: a topology, its builder, or a function that returns either. Everything runs in threads of
-    this process: components can print, and a debugger can stop in them. The run ends when every source is at its end,
-    as far as sources say so (ReliableSpout, @spout). Then the command prints the number of tuples that each component
-    emitted, the states of stateful bolts, and the newest error that each component reported. An exception in a
-    component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
+    this process: components can print, and a debugger can stop in them. The run ends early when every source is at its
+    end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples that each
+    component emitted, the states of stateful bolts, and the newest error that each component reported. An exception in
+    a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def command(
     emitted: Counter[tuple[str, str, int]] = Counter()
 
     def observe(component: str, stream: str, values: Any) -> None:
-        emitted[component, stream, threading.get_ident()] += 1  # a thread each, so that none overwrites another's
+        emitted[component, stream, threading.get_ident()] += 1  # one counter per thread: += is not atomic
 
     started_s = time.monotonic()
     with LocalCluster() as cluster:
@@ -71,7 +71,7 @@ def command(
 
 
 def _run(cluster: LocalCluster, name: str, seconds: float) -> None:
-    """Return at the end of the sources, after ``seconds`` (0: when interrupted); raise what a component raised."""
+    """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
     end_s = time.monotonic() + seconds if seconds else float("inf")
     try:
         cluster.wait_until(lambda: cluster.is_at_end(name) or time.monotonic() >= end_s, timeout=float("inf"))
@@ -102,7 +102,7 @@ def _report(
         )
     else:
         print_table(
-            ["component", "stream", "emitted>", "a second>"],
+            ["component", "stream", "emitted>", "per second>"],
             [(c, s, count(tuples), count(tuples / elapsed_s)) for c, s, tuples in rows],
         )
         for component, state in states.items():

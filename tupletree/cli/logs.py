@@ -128,7 +128,9 @@ def _check_options(
     if pattern is not None and follow:
         raise UsageError("--search reads existing lines and --follow new lines: use only one of them")
     if past and (follow or component is not None):
-        raise UsageError("--past shows finished logs of unknown components: omit --follow and --component")
+        raise UsageError(
+            "--past shows finished logs of former slots, components unknown: omit --follow and --component"
+        )
 
 
 def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
@@ -233,7 +235,7 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
     def ask(source: Source) -> list[Any] | NotFoundError:
         try:
             return list(client.search_log(source.supervisor, source.topology_id, source.port, pattern, **query))
-        except NotFoundError as error:  # this one has no such file
+        except NotFoundError as error:  # this worker has no such file
             return error
 
     answers = _ask_each(found, ask)
@@ -257,7 +259,7 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
 
 
 def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> None:
-    """Matches of one worker in their order, each line around them once."""
+    """Print one worker's matches in their order, and each context line once."""
     shown: dict[tuple[str, int], tuple[str, bool]] = {}  # by file and offset
     ends: dict[tuple[str, int], tuple[str, int]] = {}  # where the next line is
     for match in matches:

@@ -1,10 +1,10 @@
-"""The ``tupletree`` command: which subcommands there are, and how any of them ends.
+"""The ``tupletree`` command: its subcommands, and their exit statuses.
 
 A subcommand's module is imported when it runs, so that ``tupletree --help`` is quick.
 
-Exit status: 0 done; 1 the cluster could not do it; 2 the request was wrong; 130 interrupted. For ``health`` it is the
-verdict: 0 healthy, 1 degraded, 2 down. A failure is one sentence on standard error. ``TUPLETREE_TRACEBACK=1`` adds the
-traceback.
+Exit status: 0 done; 1 the cluster could not do it; 2 the request was wrong; 130 interrupted. ``health`` exits with its
+verdict: 0 healthy, 1 degraded, 2 down. A failure prints one sentence on standard error; ``TUPLETREE_TRACEBACK=1`` adds
+the traceback.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands, without importing them, and the options of all."""
+        """Complete commands, without importing their modules, and the options of ``tupletree`` itself."""
         from click.shell_completion import CompletionItem
 
         found = [
@@ -111,7 +111,7 @@ class _LazyGroup(click.Group):
 
 
 def _find_command(name: str, module_name: str) -> click.Command:
-    """A module's ``command``, its click command of that name, or else its ``main(argv) -> int``."""
+    """Return a module's click command ``name`` or ``command``, or else a command that runs its ``main(argv)``."""
     module = import_module(module_name)
     for attribute in (name, "command"):
         found = getattr(module, attribute, None)
@@ -121,7 +121,7 @@ def _find_command(name: str, module_name: str) -> click.Command:
 
 
 def pass_through(name: str, module_name: str) -> click.Command:
-    """A command that hands all its arguments to ``main(argv) -> int`` of a module."""
+    """Return a command that passes all its arguments to a module's ``main(argv) -> int``."""
 
     def run(argv: tuple[str, ...]) -> int:
         status: int | None = import_module(module_name).main(list(argv))
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except BrokenPipeError:
-        # Whoever read our output has enough of it. Nothing may be written any more, not even at exit.
+        # The reader closed the pipe: nothing may be written to it any more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, click.Abort):

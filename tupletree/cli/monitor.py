@@ -97,7 +97,7 @@ def command(
 def _views(
     client: NimbusClient, name: str, interval_s: float, component: str | None, stream: str | None
 ) -> Iterator[dict[str, Any]]:
-    """The topology's figures, interval after interval; the first after one interval."""
+    """Yield the topology's metrics at the end of each interval."""
     before, before_s = client.describe(name), time.monotonic()
     check_component(before, component)
     _check_stream(before, component, stream)
@@ -144,7 +144,7 @@ def _check_stream(reply: nimbus_pb2.DescribeTopologyReply, component: str | None
     if stream is not None and reply.spec.components and stream not in declared:
         whose = f"component '{component}'" if component else f"topology '{reply.summary.record.name}'"
         known = ", ".join(sorted(set(declared))) or "none"
-        raise UsageError(f"{whose} declares no stream '{stream}'; there is {known}")
+        raise UsageError(f"{whose} declares no stream '{stream}'; declared streams: {known}")
 
 
 def _print_watched(view: dict[str, Any], watch: str) -> None:

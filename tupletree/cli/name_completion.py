@@ -1,4 +1,4 @@
-"""Completion of the names of running topologies, for the options and arguments that take one."""
+"""Shell completion of the names of running topologies."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_DEADLINE_S = 2.0  # for the cluster; it mostly takes some hundredths
+_DEADLINE_S = 2.0  # for the cluster's reply, which mostly takes some hundredths of a second
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of running topologies that begin so; none if the cluster does not say soon. Never raises."""
+    """Complete the name of a running topology; no completions if the cluster does not reply soon. Never raises."""
     import logging
     from queue import Empty, SimpleQueue
     from threading import Thread
 
     from click.shell_completion import CompletionItem
 
-    from tupletree.client import NimbusClient  # here, as it takes a while
+    from tupletree.client import NimbusClient  # imported here because the import is slow
     from tupletree.config import load
 
     answer: SimpleQueue[list[str]] = SimpleQueue()
@@ -32,7 +32,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
             conf = load(given.get("conf_path"), overrides)
             with NimbusClient(given.get("seeds"), conf, leader_timeout_s=0.0) as client:
                 answer.put([summary.record.name for summary in client.list()])
-        except Exception:  # whatever it is, a prompt is no place to say it
+        except Exception:  # a shell prompt is no place for an error message
             answer.put([])
 
     logging.disable(logging.CRITICAL)

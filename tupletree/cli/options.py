@@ -67,7 +67,7 @@ def client_options(command: Command) -> Command:
 
 
 def _refuse_topology_keys(overrides: tuple[str, ...]) -> None:
-    """Of a command about a running topology, whose configuration was fixed when it was submitted."""
+    """Refuse ``-c topology.…`` for a running topology: its configuration was fixed when it was submitted."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key.startswith("topology."):

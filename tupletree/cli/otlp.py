@@ -1,6 +1,6 @@
-"""Followed trees for OpenTelemetry: one trace a tree, sent to a collector by OpenTelemetry's own SDK.
+"""Export of traced trees to OpenTelemetry: one trace per tree, sent to a collector by OpenTelemetry's own SDK.
 
-A tree's root id is its trace's id and a tuple's edge id that of its span, so that a tree sent twice is the same trace.
+A trace has the root id of its tree, and a span the edge id of its tuple, so that a tree sent twice is the same trace.
 Needs ``tupletree[otel]``.
 """
 
@@ -23,7 +23,7 @@ _TIMEOUT_S = 10
 
 
 class _GivenIds(IdGenerator):
-    """Ids that are known beforehand."""
+    """Returns the ids that were set before, instead of random ids."""
 
     def __init__(self) -> None:
         self.trace_id = 1
@@ -37,21 +37,21 @@ class _GivenIds(IdGenerator):
 
 
 class Exporter:
-    """Sends trees to one collector, or to another exporter that is given."""
+    """Sends trees to one collector, or through the given ``exporter``."""
 
     def __init__(self, url: str, exporter: SpanExporter | None = None) -> None:
         self._url = url
         self._exporter = exporter or OTLPSpanExporter(endpoint=url, timeout=_TIMEOUT_S)
 
     def export(self, topology: str, trees: Sequence[Tree]) -> None:
-        """Send these trees. Raises UnavailableError if the collector does not take them."""
+        """Send these trees. Raises UnavailableError if the collector does not accept them."""
         spans = [span for tree in trees for span in spans_of(topology, tree)]
         if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            raise UnavailableError(f"the OpenTelemetry collector at {self._url} did not take the traces")
+            raise UnavailableError(f"the OpenTelemetry collector at {self._url} did not accept the traces")
 
 
 def spans_of(topology: str, tree: Tree) -> list[Any]:
-    """A tree's spans, the tree's own first: each is of a tuple, from its being sent to the end of its execution."""
+    """Return a tree's spans: first its own, then one per tuple, from its send to the end of its execution."""
     ids = _GivenIds()
     provider = TracerProvider(resource=Resource.create({"service.name": topology}), id_generator=ids)
     tracer = provider.get_tracer("tupletree")
@@ -89,7 +89,7 @@ def spans_of(topology: str, tree: Tree) -> list[Any]:
 
 
 def _span_of(tracer: Any, hop: Hop, parent: Any) -> Any:
-    """A hop's span, None for one of which no time is known."""
+    """Return a hop's span; None if no time of the hop is known."""
     times = [at for at in hop.times() if at is not None]
     if not times:
         return None
@@ -122,7 +122,7 @@ def _attributes(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(id_name: str) -> int:
-    """An id as OpenTelemetry takes it: from 1 to 2^64 - 1."""
+    """Return an id as the number that OpenTelemetry expects, from 1 to 2^64 - 1."""
     try:
         return int(id_name, 16) % 2**64 or 1
     except ValueError:

@@ -20,13 +20,13 @@ _PIPE_WIDTH: Final = 200
 
 
 def print_json(value: Any) -> None:
-    """One JSON document, one line. Without the control characters that JSON allows and terminals obey."""
+    """Print one JSON document on one line. Control characters that JSON allows and terminals obey are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     click.echo(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def message_dict(message: Message) -> dict[str, Any]:
-    """A protobuf message as plain values: enums by their short lower-case name, bytes left out, nothing omitted."""
+    """A protobuf message as plain values: enums by their short lower-case name, defaults included, bytes left out."""
     result: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_BYTES:
@@ -57,14 +57,14 @@ def _scalar(field: Any, value: Any) -> Any:
 
 
 def console() -> Console:
-    """Standard output; wide when nobody's terminal sets a width."""
+    """Return a console for standard output: as wide as the terminal, or wide if there is no terminal."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> Table:
-    """A table whose numbers are aligned to the right. A heading that ends with ``>`` says so."""
+    """Return a table. A heading that ends with ``>`` aligns its column right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

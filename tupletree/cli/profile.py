@@ -87,7 +87,7 @@ def command(
 def _fetch(
     client: NimbusClient, source: Source, seconds: float, kind: str, rate: int, output: str | None
 ) -> tuple[str, int]:
-    """Write what the supervisor sends; the file and its size. Half a file is not left behind."""
+    """Write the profile that the supervisor sends; return the file and its size. A partial file is removed."""
     replies = client.profile_worker(source.supervisor, source.topology_id, source.port, seconds, kind, rate)
     with contextlib.closing(replies):  # type: ignore[type-var]
         first = next(replies, None)

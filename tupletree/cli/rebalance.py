@@ -62,7 +62,7 @@ def _ask_shortfall(client: NimbusClient, record: topology_pb2.TopologyRecord) ->
 
 
 def shortfall(record: topology_pb2.TopologyRecord, own: int, slots_used: int, slots_total: int) -> str:
-    """Why the topology will have fewer workers than it asks for, as far as is known now; empty if it will not."""
+    """Return why the topology will have fewer workers than wanted, as far as is known now; else an empty string."""
     wanted = record.pending.workers or record.workers
     executors = sum({**record.executors, **record.pending.executors}.values())
     if 0 < executors < wanted:

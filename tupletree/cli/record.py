@@ -24,7 +24,7 @@ def print_records(records: Sequence[topology_pb2.TopologyRecord], as_json: bool)
 
 
 def waits_for(pending: Mapping[str, Any] | None, now_unix_s: float) -> str:
-    """Return the cause and maximum of the wait of a kill or rebalance; empty if there is none, or it is due."""
+    """Return what a pending kill or rebalance waits for, and for how long at most; empty if nothing waits."""
     left_s = pending["due_unix_s"] - now_unix_s if pending is not None else 0.0
     if pending is None or left_s < 1:
         return ""

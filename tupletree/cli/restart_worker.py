@@ -65,7 +65,9 @@ def _wait_until_ready(client: NimbusClient, name: str, source: Source, before: s
         if worker is not None and worker.ready and worker.worker_id not in ("", before):
             return True
         pause.wait(_LOOK_S)
-    raise UnavailableError(f"worker {source.worker} of '{name}' is not ready after {wait_s:g} s: tupletree logs {name}")
+    raise UnavailableError(
+        f"worker {source.worker} of '{name}' is not ready after {wait_s:g} s: see 'tupletree logs {name}'"
+    )
 
 
 def _worker_id(client: NimbusClient, name: str, source: Source) -> str:

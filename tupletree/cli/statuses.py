@@ -1,9 +1,9 @@
 """Statuses of tasks (``context.register_status``), for people.
 
 Three kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, and the
-checkpoint spout of a stateful topology. Every other status is shown key by key. All of it was written by user code, on
-a machine that may run another version: any field may be missing or of any type, texts are bounded, and what a terminal
-would take for a command is escaped.
+checkpoint spout of a stateful topology. Every other status is shown key by key. All statuses come from user code, on
+machines that may run another version: any field may be missing or of any type. Texts are therefore cut, and characters
+that would control a terminal are escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WIDTH: Final = 160
 _REASON: Final = 2000
 _ROWS: Final = 20
 _OLD_S: Final = 3.0
-_NO_STATUS: Final = {"error": "what nimbus answered is not a small JSON object"}
+_NO_STATUS: Final = {"error": "the status that nimbus returned is not a small JSON object"}
 
 
 def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]
 
 
 def status_lines(statuses: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those of ``status_dicts`` as text, one after the other."""
+    """Return the statuses of ``status_dicts`` as lines of text."""
     lines = []
     for one in statuses:
         status = one["status"]
@@ -60,7 +60,7 @@ def status_lines(statuses: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def printable(value: Any, width: int = _WIDTH) -> str:
-    """A value on one line: texts as they are, others as JSON; what does not print is escaped, what is long is cut."""
+    """Return a value on one line of at most ``width`` characters: JSON unless it is a string, unprintables escaped."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: width + 1])
     return text if len(text) <= width else text[: width - 1] + "…"
@@ -98,7 +98,7 @@ def _coordinator(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = [f"coordinator of {_text(status, 'transactional_id')} {_text(status, 'state')}"]
     title.append(f"transaction {_count(status, 'committed')} committed")
     if status.get("failures"):
-        title.append(f"{_count(status, 'failures')} failures since")
+        title.append(f"{_count(status, 'failures')} failures since then")
     lag = status.get("lag")
     if isinstance(lag, dict):
         figures = [f"{printable(key, 40)} {_figure(figure)}" for key, figure in lag.items()]
@@ -123,7 +123,7 @@ def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     if status.get("last_checkpoint_s"):
         title.append(f"last duration {_seconds(status.get('last_checkpoint_s'))}")
     if status.get("failures"):
-        title.append(f"{_count(status, 'failures')} failures since")
+        title.append(f"{_count(status, 'failures')} failures since the last checkpoint")
     return ", ".join(title), []
 
 
@@ -135,7 +135,7 @@ _SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _che
 
 
 def _wrapped(name: str, text: Any) -> list[str]:
-    """A text that may be long, as lines. No text: no lines."""
+    """Return a text as wrapped lines, which its name begins; no lines if the text is empty."""
     lines = _few(f"{name}: {text}".splitlines()) if text else []
     return [part for line in lines for part in textwrap.wrap(printable(line, _REASON), _WIDTH)]
 
@@ -145,7 +145,7 @@ def _few(lines: list[str]) -> list[str]:
 
 
 def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as they must be. A heading that ends with ``>``: to the right. No rows: no lines."""
+    """Return rows as aligned lines; a heading that ends with ``>`` aligns its column right. No rows: no lines."""
     if not rows:
         return []
     shown = [[heading.removesuffix(">") for heading in headings], *rows[:_ROWS]]
@@ -192,7 +192,7 @@ def _seconds(value: Any) -> str:
 
 
 def _attempt(value: Any) -> str:
-    """``1.7``: the coordinator's epoch, and the number in it."""
+    """``1.7``: the coordinator's epoch, and the attempt's number within that epoch."""
     if not isinstance(value, int):
         return printable(value, 20)
     return printable(str(TransactionAttempt(0, value)).partition("attempt ")[2].rstrip(")"), 20)

@@ -13,7 +13,7 @@ from tupletree._stores.zookeeper_nodes import open_store
 
 @contextlib.contextmanager
 def opened_store(conf: Mapping[str, Any]) -> Iterator[StateStore]:
-    """The store, in silence: what goes wrong with it is said once, by the error."""
+    """Open the store, with logging disabled: a failure is reported once, by the raised error."""
     logging.disable(logging.CRITICAL)
     try:
         with contextlib.closing(open_store(conf)) as store:

@@ -79,12 +79,12 @@ def command(
 
 
 def topology_conf(brought: Mapping[str, Any], conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """A topology's configuration: tupletree.yaml and environment, below what its file brings, below ``-c``.
+    """A topology's configuration, in rising precedence: tupletree.yaml, the environment, the topology file, ``-c``.
 
-    Only what somebody set: defaults are the cluster's to choose.
+    Contains only keys that are set explicitly: the cluster chooses the defaults.
 
     Raises:
-        ConfigError: a ``-c`` sets a key that belongs to the cluster and is of no use to its client either.
+        ConfigError: ``-c`` sets a key that belongs to the cluster and that its clients do not use either.
     """
     from tupletree.config import load_explicit, parse_overrides, topology_part
     from tupletree.errors import ConfigError
@@ -103,7 +103,7 @@ def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Print what the client warns of on standard error, a sentence each."""
+    """Print the client's warnings on standard error, each on a line."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
         yield
@@ -111,7 +111,7 @@ def _told() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Progress | None]:
-    """A progress bar on standard error, if somebody is looking."""
+    """A progress bar on standard error; None if that is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

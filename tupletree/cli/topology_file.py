@@ -19,7 +19,7 @@ DEFAULT_CALLABLE: Final = "topology"
 def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     """The topology of ``FILE[:CALLABLE]``, the configuration it brings, and its default name.
 
-    Where the callable returns an object with a method ``topology``, as the class of a pipeline does, that is called.
+    If the callable returns an object with a method ``topology``, as a pipeline has, that method is called in turn.
 
     Raises:
         UsageError: the file is missing or cannot be imported; its callable is missing, fails or returns something else.
@@ -49,7 +49,7 @@ def _split(argument: str) -> tuple[Path, str]:
 
 
 def _import(path: Path) -> ModuleType:
-    """Import the file as ``python FILE`` would: its directory first on the path, its name its stem."""
+    """Import the file as ``python FILE`` would: its directory is first on sys.path, its stem the module's name."""
     path = path.resolve()
     name = path.stem
     if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:

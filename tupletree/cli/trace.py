@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "events.jsonl"
 TREES_A_SECOND: Final = 5.0  # traced by default
-_SETTLE_S: Final = 1.0  # after a verdict, for what other workers still have to write
+_SETTLE_S: Final = 1.0  # after the last verdict, for events that other workers have not written yet
 _LATE_S: Final = 1.0
 _TRACE_KINDS: Final = frozenset(("begin", "send", "receive", "execute", "ack", "fail", "verdict"))
 
@@ -119,7 +119,9 @@ def _named_trees(
     trees = _chosen(events, most, slowest, failed)
     if not trees:
         what = "no tree failed" if failed else "no tree completed"
-        raise UnavailableError(f"{what} in time: try --for, --failed or a smaller --one-in; is '{record.name}' active?")
+        raise UnavailableError(
+            f"{what} in time: try a longer --for or a smaller --one-in, and check that '{record.name}' is active"
+        )
     _name_hops(trees, dict(record.tasks))
     return trees
 
@@ -169,7 +171,7 @@ def _follow(
     finally:
         following.close()
         if is_mine:
-            with contextlib.suppress(TupletreeError):  # it ends by itself
+            with contextlib.suppress(TupletreeError):  # tracing expires by itself
                 client.set_tracing(name, 0)
 
 

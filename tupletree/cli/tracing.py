@@ -1,17 +1,17 @@
 """One tuple tree, put together from the events of all workers it came through. Pure.
 
 A *hop* is one tuple of the tree at one task: handed over, received, executed, acked. Its id is the tuple's edge id,
-which every event of it carries except the ack (matched by task, in order). Hops hang below each other as the tuples
-did: the worker that executed a tuple has noted the edges it emitted meanwhile; for a tuple that was emitted later, the
-parent is the latest execution by the emitting task that had begun.
+which every event of the tuple carries except the ack (matched by task, in order). A hop's parent is the hop whose
+execution emitted the tuple: each execute event lists the edges emitted meanwhile. For a tuple emitted later, the parent
+is the latest execution that the emitting task had begun.
 
-Events may be lost (left out, rotated away, a worker killed), come twice and in any order: what is left makes a tree all
-the same, with gaps where nothing is known.
+Events may be lost (left out, rotated away, a worker killed), and may arrive twice and in any order: the remaining
+events still make a tree, with gaps.
 
-**Clocks.** Times of one machine are comparable, those of two are not quite. A tuple cannot arrive before it was sent,
-nor a spout learn of the end before the last ack. Where the times say otherwise, the other machine's are moved by as
-little as makes it true, and ``Tree.shifts_s`` says by how much; below that, a difference of clocks cannot be told from
-time on the way.
+**Clocks.** Times of one machine are comparable; the clocks of two machines may differ. A tuple cannot arrive before it
+was sent, nor can a spout learn the verdict before the last ack. Where the times contradict this, the times of one
+machine are shifted, by as little as possible; ``Tree.shifts_s`` has the shifts. A smaller difference of clocks cannot
+be told from network time.
 """
 
 from __future__ import annotations  # pure
@@ -33,14 +33,14 @@ class Hop:
     """One tuple of a tree at one task. Times are Unix seconds, corrected where clocks differ; None if unknown."""
 
     edge: str
-    source: str = ""  # component that emitted it
+    source: str = ""  # component that emitted the tuple
     source_task: int | None = None
     stream: str = ""
     component: str = ""
     task: int | None = None
-    worker: str = ""  # host:port of the task that executed it
+    worker: str = ""  # host:port of the worker that executed the tuple
     sent_s: float | None = None
-    received_s: float | None = None  # None also within one worker
+    received_s: float | None = None  # None also if the tuple did not leave its worker
     begun_s: float | None = None
     ended_s: float | None = None
     settled_s: float | None = None
@@ -50,7 +50,7 @@ class Hop:
 
     @property
     def first_s(self) -> float | None:
-        """The first time that is known of it."""
+        """The earliest known time of this hop."""
         return min((at for at in self.times() if at is not None), default=None)
 
     def times(self) -> tuple[float | None, ...]:
@@ -59,10 +59,10 @@ class Hop:
 
 @dataclass(slots=True)
 class Tree:
-    """One tuple tree. ``hops``: those below its root, each with those below it, in the order of time."""
+    """One tuple tree. ``hops``: the hops directly below the root, in the order of time; each has its children."""
 
     root: str
-    component: str = ""  # that began it
+    component: str = ""  # the spout that emitted the root
     task: int | None = None
     worker: str = ""
     message: str = ""
@@ -70,7 +70,7 @@ class Tree:
     verdict: str = ""  # acked, failed, expired; empty: not known (yet)
     ended_s: float | None = None
     hops: list[Hop] = field(default_factory=list)
-    shifts_s: dict[str, float] = field(default_factory=dict)  # by machine: what was added to its times
+    shifts_s: dict[str, float] = field(default_factory=dict)  # by machine: seconds added to its times
 
     @property
     def took_s(self) -> float | None:
@@ -83,7 +83,7 @@ class Tree:
         return self.took_s is not None and all(hop.begun_s is not None for hop in self.all_hops())
 
     def all_hops(self) -> list[Hop]:
-        """Every hop, each before those below it."""
+        """Return every hop, each before its descendants."""
         found, waiting = [], list(reversed(self.hops))
         while waiting:
             hop = waiting.pop()
@@ -92,7 +92,7 @@ class Tree:
         return found
 
     def name_hops(self, components: Mapping[int, str]) -> None:
-        """Name the hops that have not begun, of which only the task is known, by the components of tasks."""
+        """Set the component of hops whose execution has not begun, so that only their task is known."""
         for hop in self.all_hops():
             if not hop.component and hop.task is not None:
                 hop.component = components.get(hop.task, "")
@@ -168,7 +168,7 @@ class _Joiner:
                 self._child_of.setdefault(child, hop.edge)
 
     def _open_hop(self, event: Mapping[str, Any]) -> None:
-        """Return the earliest open hop that this task executed."""
+        """Set the outcome of the earliest open hop that the event's task executed."""
         at, task = float(event["at"]), _task(event.get("task"))
         open_ = [
             hop
@@ -226,10 +226,10 @@ class _Joiner:
 
 
 def _align(tree: Tree, hops: Iterable[Hop]) -> None:
-    """Move the times of machines whose clocks differ by so much that effects come before their causes.
+    """Shift the times of machines whose clocks differ so much that effects come before their causes.
 
-    Machines are settled one after the other, beginning with the spout's, each by the tuples that came to it from those
-    that are settled, and by those that went back.
+    Machines are settled one after the other, beginning with the spout's. The shift of each machine follows from the
+    tuples that it received from settled machines and sent back to them.
     """
     found = list(hops)
     machine_of: dict[int | None, str] = {
@@ -273,7 +273,7 @@ def _bounds(
 
 
 def _shift(least: float, most: float | None) -> float:
-    """The smallest move, in either direction, that is at least ``least`` and, where that can be, at most ``most``."""
+    """Return the smallest shift, in either direction, that is at least ``least`` and, if possible, at most ``most``."""
     if least > 0:
         return least
     return max(least, most) if most is not None and most < 0 else 0.0

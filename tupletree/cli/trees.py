@@ -74,7 +74,7 @@ def print_tree(tree: Tree) -> None:
     if hops > len(rows):
         click.echo(f"… {hops - len(rows)} more hops; show them with --json")
     if not tree.is_whole:
-        click.echo("this tree is incomplete: events were lost, or a worker writes none")
+        click.echo("this tree is incomplete: events were lost, or a worker writes no events")
 
 
 def _row(hop: Hop, depth: int, origin_s: float) -> tuple[str, ...]:

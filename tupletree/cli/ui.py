@@ -38,7 +38,7 @@ def command(client: NimbusClient, opens: bool, as_json: bool) -> None:
 
 
 def web_address(client: NimbusClient) -> str:
-    """The URL of the web UI at the leader. Raises UnavailableError if none is registered."""
+    """The URL of the web UI at the leader. Raises UnavailableError if no leader is registered."""
     leaders = [one.presence for one in client.cluster().nimbuses if one.leader]
     if not leaders:
         raise UnavailableError("no nimbus leads; see 'tupletree health'")

@@ -1,4 +1,4 @@
-"""The workers of a topology as commands name them: by slot, by component, and by the supervisor that tells of them."""
+"""Selection of a topology's workers by slot or component, and access to their files through their supervisors."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Source(NamedTuple):
     worker: str  # host:port
     host: str
     port: int
-    supervisor_address: str  # "" if it is not there
+    supervisor_address: str  # "" if the supervisor is not registered
     topology_id: str
 
     @property
     def supervisor(self) -> str:
-        """The address of its supervisor. Raises UnavailableError if that is not there."""
+        """The supervisor's address. Raises UnavailableError if the supervisor is not registered."""
         if not self.supervisor_address:
             raise UnavailableError(f"the supervisor of worker {self.worker} is unavailable")
         return self.supervisor_address
@@ -61,7 +61,7 @@ def sources_of(
     worker: str | None = None,
     component: str | None = None,
 ) -> list[Source]:
-    """Return the same for a topology already described."""
+    """Return the workers that ``sources`` returns, for a topology that is already described."""
     name = reply.summary.record.name
     check_component(reply, component)
     tasks = _tasks_of(reply, component)
@@ -77,14 +77,14 @@ def sources_of(
         found.append(Source(place, assigned.host, assigned.port, address, reply.summary.record.id))
     if not found:
         places = ", ".join(f"{a.host}:{a.port}" for a in reply.assignment.workers) or "no worker yet"
-        raise UsageError(f"no such worker of topology '{name}'; it has {places} (for former workers: logs --past)")
+        raise UsageError(f"no such worker of topology '{name}': it has {places} (for former workers: logs --past)")
     return sorted(found)
 
 
 def past_sources(
     client: NimbusClient, name: str, worker: str | None = None
 ) -> tuple[list[Source], list[UnavailableError]]:
-    """The slots that the topology's workers have left and whose logs are kept; and the supervisors that are away."""
+    """Return the slots with stored logs that the topology no longer uses, and the errors of unavailable supervisors."""
     reply = client.describe(name)
     topology_id = reply.summary.record.id
     present = {(one.host, one.port) for one in reply.assignment.workers}
@@ -115,7 +115,7 @@ def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
 
 
 def check_component(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> None:
-    """Raises UsageError if the topology has no component of that name."""
+    """Raise UsageError if the topology has no component of that name."""
     name = reply.summary.record.name
     known = [spec.id for spec in reply.spec.components] or sorted(reply.summary.record.tasks)
     if component is not None and component not in known:
@@ -130,7 +130,7 @@ def _tasks_of(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) ->
 
 
 def last_lines(client: NimbusClient, source: Source, file: str, last_bytes: int) -> tuple[list[str], Position]:
-    """The complete lines among the last bytes of a file, and where they end. None yet: no lines."""
+    """Return the complete lines in the last bytes of a file, and their end. No lines if there is no such file yet."""
     data, position = b"", Position()
     try:
         replies = client.tail_log(source.supervisor, source.topology_id, source.port, last_bytes=last_bytes, file=file)
@@ -145,7 +145,7 @@ def last_lines(client: NimbusClient, source: Source, file: str, last_bytes: int)
 
 
 def in_order(lines: Iterable[tuple[Source, Sequence[str]]]) -> list[tuple[Source, str]]:
-    """Lines of several logs by the times they begin with. A line without one stays with the line before it."""
+    """Return the lines of several logs by timestamp. A line without a timestamp stays behind the line before it."""
     records: list[tuple[str, Source, list[str]]] = []
     for source, some in lines:
         stamp = ""
@@ -163,8 +163,8 @@ def in_order(lines: Iterable[tuple[Source, Sequence[str]]]) -> list[tuple[Source
 class Following:
     """Lines that workers append to a file, across restarts and moves of the workers.
 
-    A supervisor that is away is asked again; a worker that appears in another slot is followed there; rotation is the
-    supervisor's business. Threads read, and meet at a queue. Ends when the topology is gone.
+    An unavailable supervisor is asked again; a worker that appears in another slot is followed there; the supervisor
+    takes care of rotation. One thread per worker reads, and all fill one queue. Ends when the topology is removed.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Following:
                         self._arrived.put((source, line.decode(errors="replace")))
                     if self._is_over.is_set():
                         return
-            except (TupletreeError, ValueError):  # away, or the client is closed
+            except (TupletreeError, ValueError):  # the supervisor is unavailable, or the client is closed
                 pass
             self._is_over.wait(_RETRY_S)
 

@@ -74,7 +74,7 @@ class NimbusClient(SupervisorCalls):
         if isinstance(named, str):
             named = [part.strip() for part in named.split(",") if part.strip()]
         if not named:
-            raise ConfigError("no nimbus to ask: nimbus.seeds is empty")
+            raise ConfigError("there is no nimbus to connect to: pass seeds, or set nimbus.seeds")
         port = int(conf.get("nimbus.port") or 6627)
         self.seeds = [with_port(seed, port) for seed in named]
         self._security = Security.of_client(conf)
@@ -207,7 +207,7 @@ class NimbusClient(SupervisorCalls):
         return self._call(lambda stub: stub.SetTracing(request, timeout=_CALL_S)).record
 
     def restart_worker(self, name: str, host: str, port: int) -> None:
-        """Kill the process of one worker of a topology; its supervisor starts it again."""
+        """Kill the process of one worker of a topology; the supervisor starts a new process."""
         request = _request(nimbus_pb2.RestartTopologyWorkerRequest, name=name, host=host, port=port)
         self._call(lambda stub: stub.RestartWorker(request, timeout=_RESTART_S), retry=False)
 
@@ -346,7 +346,7 @@ def _request(kind: type[_Request], **fields: Any) -> _Request:
 
 def _seconds(wait_secs: float | None) -> float | None:
     if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
-        raise UsageError(f"the wait is a number of seconds that is not negative, not {shown(wait_secs)}")
+        raise UsageError(f"wait_secs must be a number of seconds, 0 or more, not {shown(wait_secs)}")
     return wait_secs
 
 

@@ -80,7 +80,7 @@ class SupervisorCalls:
         before: int = 0,
         after: int = 0,
     ) -> Iterator[supervisor_pb2.SearchLogReply]:
-        """Yield matching lines of a worker's log, oldest first, then one ``end`` (was the search complete?)."""
+        """Yield matching lines of a worker's log, oldest first, then one ``end`` with the reason if incomplete."""
         request = supervisor_pb2.SearchLogRequest(
             topology_id=topology_id,
             port=port,

@@ -1,4 +1,4 @@
-"""One configuration key: its default, kind, unit, range and documentation; and short ways to write keys down."""
+"""One configuration key: its default, kind, unit, range and documentation; and short constructors of keys."""
 
 from __future__ import annotations  # pure
 

@@ -18,7 +18,7 @@ from tupletree.errors import ConfigError
 
 _PREFIX: Final = "TUPLETREE_"
 _BY_VARIABLE: Final = {key.variable: key for key in KEYS.values()}
-# Kubernetes sets such variables for every service; those of a service named tupletree-nimbus are ignored.
+# Kubernetes sets such variables for every service. Variables of a service named tupletree-nimbus are ignored.
 _SERVICE_LINK: Final = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP)(_\w+)?)$")
 _SERVICE_URL: Final = re.compile(r"^(tcp|udp)://")
 

@@ -22,7 +22,7 @@ TOPOLOGY: Final = (
         "topology.max.spout.pending",
         None,
         "tuple trees",
-        "Pending trees at which a spout task is not asked for more; null: no bound.",
+        "Pending trees at which a spout task is not asked for more tuples; null: no limit.",
         component=True,
     ),
     int_key(
@@ -43,7 +43,7 @@ TOPOLOGY: Final = (
     secs_key(
         "topology.tick.tuple.freq.secs",
         None,
-        "Pause between two tick tuples; null: none.",
+        "Time between two tick tuples; null: no ticks.",
         component=True,
     ),
     bool_key("topology.debug", False, "Log every tuple emitted.", component=True),
@@ -53,24 +53,30 @@ TOPOLOGY: Final = (
         "The component blocks (sleeps, waits for others): its executors get threads of their own.",
         component=True,
     ),
-    int_key("topology.transfer.batch.size", 1000, "tuples", "A batch leaves when it holds this many.", maximum=1 << 20),
+    int_key(
+        "topology.transfer.batch.size",
+        1000,
+        "tuples",
+        "A batch is sent when it holds this many tuples.",
+        maximum=1 << 20,
+    ),
     int_key(
         "topology.flush.interval.ms",
         5,
         "ms",
-        "A batch leaves after this time even if it is not full; at once when idle.",
+        "A batch is sent after this time even if it is not full; at once when idle.",
     ),
     int_key(
         "topology.executor.receive.buffer.size",
         32768,
         "tuples",
-        "Tuples waiting for a task at which it is congested and its senders hold back.",
+        "Number of waiting tuples at which a task is congested and its senders hold back.",
     ),
     int_key(
         "topology.executor.receive.buffer.bytes",
         32 * 1024 * 1024,
         "bytes",
-        "The same by size: bytes of waiting tuples (estimated within a worker), and of those held for a checkpoint.",
+        "The same limit in bytes: of waiting tuples (estimated within a worker) and of tuples held for a checkpoint.",
         minimum=64 * 1024,
     ),
     int_key(
@@ -85,7 +91,7 @@ TOPOLOGY: Final = (
         "topology.lost.worker.grace.ms",
         1000,
         "ms",
-        "How long after a worker is lost the spouts fail what may have been lost with it.",
+        "Time from the loss of a worker until spouts fail the trees that may have lost tuples with it.",
         minimum=0,
     ),
     Key(
@@ -112,9 +118,7 @@ TOPOLOGY: Final = (
         "errors",
         "Errors a task reports in one window; more are only logged.",
     ),
-    secs_key(
-        "topology.worker.timeout.secs", None, "Overrides supervisor.worker.timeout.secs when longer; null: does not."
-    ),
+    secs_key("topology.worker.timeout.secs", None, "Replaces supervisor.worker.timeout.secs if longer; null: never."),
     Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),
     Key("topology.users", None, "strings", "users", "Who may change this topology, besides its owner."),
     Key(
@@ -138,25 +142,25 @@ TOPOLOGY: Final = (
         None,
         "any",
         "",
-        "What the state provider takes, as a mapping or a JSON string.",
+        "Options of the state provider, as a mapping or a JSON string.",
         component_level=True,
     ),
     str_key(
         "topology.state.id",
         None,
         "name",
-        "What states and checkpoints are kept under, for the next topology to go on from; null: the topology's name.",
+        "Id of stored states and checkpoints: a topology with the same id continues; null: the topology's name.",
     ),
     int_key(
         "topology.state.checkpoint.interval.ms",
         1000,
         "ms",
-        "Pause between two checkpoints; less than 100 is taken for 100.",
+        "Pause between two checkpoints; values below 100 count as 100.",
     ),
     bool_key(
         "topology.state.checkpoint.aligned",
         False,
-        "Hold back what arrives after a checkpoint on one input until it arrived on all.",
+        "Hold back tuples behind a checkpoint's barrier on one input until the barrier has arrived on all inputs.",
     ),
     Key(
         "transactional.zookeeper.root",
@@ -170,13 +174,13 @@ TOPOLOGY: Final = (
         None,
         "strings",
         "host or host:port",
-        "Another ensemble for that progress; null: zookeeper.servers.",
+        "ZooKeeper ensemble for the progress of transactional topologies; null: zookeeper.servers.",
     ),
     int_key(
         "transactional.zookeeper.port",
         None,
         "port",
-        "Client port of that ensemble; null: zookeeper.port.",
+        "Client port of transactional.zookeeper.servers; null: zookeeper.port.",
         maximum=MAX_PORT,
     ),
 )
@@ -186,14 +190,14 @@ PIPELINE: Final = (
         "pipeline.max.attempts",
         8,
         "0: without end",
-        "How often a batch that fails in Spark, in user code or in a sink is tried before the pipeline stops at it.",
+        "Attempts at a batch that fails in Spark, in user code or in a sink before the pipeline stops at the batch.",
         minimum=0,
     ),
     secs_key(
         "pipeline.batch.timeout.secs",
         600.0,
-        "A batch whose Spark job takes longer fails; from the job's start, Spark's own start included.",
+        "A batch whose Spark job takes longer fails; the time includes the start of Spark itself.",
     ),
-    secs_key("pipeline.retry.pause.secs", 0.5, "Before a failed batch is tried again; doubles with each failure."),
-    secs_key("pipeline.retry.longest.pause.secs", 60.0, "What that pause grows to."),
+    secs_key("pipeline.retry.pause.secs", 0.5, "Pause before a failed batch is retried; doubles with each failure."),
+    secs_key("pipeline.retry.longest.pause.secs", 60.0, "Maximum of the growing pause."),
 )

@@ -29,7 +29,7 @@ def validate_component(conf: Mapping[str, Any]) -> None:
         if key is not None and not key.component_level:
             allowed = ", ".join(sorted(other.name for other in KEYS.values() if other.component_level))
             raise ConfigError(
-                f"configuration key '{name}' cannot be set for one component; those that can are {allowed}"
+                f"configuration key '{name}' cannot be set for one component; keys that can be set are {allowed}"
             )
 
 

@@ -24,9 +24,9 @@ def write_files(settings: marks.Settings, directory: str, parts: int) -> None:
 class WarmedUp:
     """A folder watched by an engine: first with a warm-up sentence, then, once that was counted, with all others.
 
-    So the engine starts everything that it starts only for records, such as its Python workers, before the clock
-    starts. The first record of the run is the moment when the other files appear. A separate mark subtracts the words
-    of the warm-up.
+    So the engine has started the processes that it starts only for records, such as Python workers, before the clock
+    starts. The run's first record counts from the moment when the other files appear. A separate mark subtracts the
+    words of the warm-up.
     """
 
     def __init__(self, settings: marks.Settings, parts: int) -> None:
@@ -46,7 +46,7 @@ class WarmedUp:
         deadline_s = time.monotonic() + WARM_UP_TIMEOUT_S
         while marks.read(Path(self.settings.marks)).words < 0:
             if time.monotonic() > deadline_s:
-                raise TimeoutError("the warm-up did not come through")
+                raise TimeoutError(f"the sinks did not count the warm-up sentence within {WARM_UP_TIMEOUT_S} s")
             time.sleep(0.01)
         marks.first_record(self.settings.marks)
         for file in Path(prepared).iterdir():

@@ -38,7 +38,7 @@ class Settings:
         return json.dumps(self.__dict__)
 
     def sentences(self, part: int = 0, parts: int = 1) -> list[str]:
-        """Return the sentences of one of ``parts`` equal parts, in memory. Strings are shared, which keeps it small."""
+        """Return the sentences of one of ``parts`` equal parts, in memory. Equal sentences share one string."""
         lines = Path(self.file).read_text().splitlines()
         return [lines[number % len(lines)] for number in range(part, self.count, parts)]
 
@@ -66,7 +66,7 @@ def counted(directory: str, sink: str, words: int, at_s: float) -> None:
 
 
 def tell(directory: str, told: Callable[[], tuple[int, float]]) -> None:
-    """Leave marks of one sink in the background, whenever the result of ``told`` (words, time of the last) changes."""
+    """Leave marks of one sink in the background, whenever the result of ``told`` (words, time of last word) changes."""
     threading.Thread(target=_tell, args=(directory, told), daemon=True).start()
 
 

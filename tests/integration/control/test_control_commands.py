@@ -40,7 +40,9 @@ def test_monitor_shows_rates_latencies_and_streams(console: Console) -> None:
     assert "p99" in console("monitor", "words", "-i", "0.5", "-n", "1")
     watched = console("monitor", "words", "-i", "1", "-n", "1", "-m", "split", "-s", "default", "-w", "emitted")
     assert "  split  2/2  default  emitted " in watched
-    assert "declares no stream 'nobody'; there is default" in console.refusal("monitor", "words", "-s", "nobody")
+    assert "declares no stream 'nobody'; declared streams: default" in console.refusal(
+        "monitor", "words", "-s", "nobody"
+    )
     assert "declares no stream" in console.refusal("monitor", "words", "-m", "count", "-s", "default")
 
 

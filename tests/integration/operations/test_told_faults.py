@@ -84,7 +84,7 @@ def test_another_number_of_tasks_is_refused_with_the_reason(cluster: DevCluster,
     cluster.client.submit("keeps", *told_topologies.keeps(3))
 
     truth = (
-        "component 'works' has 3 tasks, and the stored checkpoint was taken of 2: each task has its own state, which "
+        "component 'works' has 3 tasks, and the stored checkpoint was taken with 2: each task has its own state, which "
         "another number of tasks cannot share; submit it with the old number of tasks, or with another "
         "topology.state.id to begin with empty states"
     )

@@ -141,7 +141,7 @@ def test_a_port_in_use_is_named_before_anything_starts(plan: ClusterPlan) -> Non
     with bind("127.0.0.1", port) as taken:
         taken.listen()
         sentence = (
-            f"^port {port} on 127.0.0.1 is in use, and acker-0 needs it; the key acker.http.port moves it elsewhere$"
+            f"^port {port} on 127.0.0.1 is in use, and acker-0 needs it; set the key acker.http.port to another port$"
         )
         with pytest.raises(UnavailableError, match=sentence):
             check_ports(plan)

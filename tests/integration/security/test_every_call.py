@@ -284,10 +284,10 @@ def test_a_client_is_told_in_one_sentence(site: Site) -> None:
         client.kill("numbers")
     assert str(refused.value) == (
         "user 'dave' may not Kill topology 'numbers': "
-        "it takes to be its owner, in its topology.users, or an administrator"
+        "the caller needs to be its owner, in its topology.users, or an administrator"
     )
     nameless = NimbusClient(conf={**site.cluster.conf, "security.token": None})
-    with nameless as client, pytest.raises(UnauthenticatedError, match="takes a token, and none came with it"):
+    with nameless as client, pytest.raises(UnauthenticatedError, match="requires a token, and none was sent"):
         client.list()
 
 

@@ -87,14 +87,14 @@ async def test_a_peer_with_another_authority_s_certificate_gets_nothing(secured:
         trusting = type(mixed)(secured.tls().ca, mixed.cert, mixed.key)
         assert (await ask(server, Security(trusting))).startswith("the acker cannot be reached: ")
         said = await ask(server, Security(other.tls("client")))
-        assert said == "the acker cannot be reached: its certificate is not one of tls.ca, or names another host"
+        assert said == "the acker cannot be reached: its certificate is not signed by tls.ca, or names another host"
 
 
 @in_loop
 async def test_a_name_that_the_certificate_does_not_have(secured: Secured) -> None:
     async with serving(Security(secured.tls()), "0.0.0.0") as server:
         said = await ask(server, Security(secured.tls("client")), "127.0.0.2")
-        assert said == "the acker cannot be reached: its certificate is not one of tls.ca, or names another host"
+        assert said == "the acker cannot be reached: its certificate is not signed by tls.ca, or names another host"
 
 
 @in_loop
@@ -106,7 +106,7 @@ async def test_plain_to_tls_and_tls_to_plain_say_what_is_wrong(secured: Secured)
         )
     async with serving(OFF) as server:
         assert await ask(server, Security(secured.tls())) == (
-            "the acker cannot be reached: it does not speak TLS, which tls.ca asks for"
+            "the acker cannot be reached: it does not speak TLS, which tls.ca requires"
         )
 
 

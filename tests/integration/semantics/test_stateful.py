@@ -115,7 +115,7 @@ def test_another_number_of_tasks_is_refused_with_a_sentence(cluster, tmp_path):
     cluster.kill("words")
     cluster.submit("words", counting(Count(), words, tasks=3).create_topology(), conf)
     error = cluster.wait_until(lambda: cluster.errors("words"))[0][1]
-    assert "component 'count' has 3 tasks, and the stored checkpoint was taken of 2" in str(error)
+    assert "component 'count' has 3 tasks, and the stored checkpoint was taken with 2" in str(error)
 
 
 def test_a_stateful_bolt_that_is_new_begins_empty_beside_one_that_goes_on(cluster, tmp_path):
@@ -148,7 +148,9 @@ def test_half_of_a_positioned_spout_is_refused():
         def checkpoint_state(self):
             return 1
 
-    with pytest.raises(TopologyError, match="Half has checkpoint_state alone; checkpoint_state and restore_state go"):
+    with pytest.raises(
+        TopologyError, match="Half has only checkpoint_state; define both checkpoint_state and restore_state"
+    ):
         counting(Count(), Half(["word"])).create_topology()
 
 

@@ -148,9 +148,12 @@ def test_the_command_lists_shows_replays_and_drops(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "URL", "ffffffffffff"], "there is no letter 'ffffffffffff'; list shows them"),
-        (["replay", "URL"], "name the ids of letters, or --all"),
-        (["drop", "URL", "x", "--all"], "name the ids of letters, or --all"),
+        (
+            ["show", "URL", "ffffffffffff"],
+            "there is no letter 'ffffffffffff'; 'tupletree dead-letters list' shows the ids",
+        ),
+        (["replay", "URL"], "give either the ids of letters or --all"),
+        (["drop", "URL", "x", "--all"], "give either the ids of letters or --all"),
         (["list", "letters.db"], "a store of dead letters is sqlite:PATH or redis://HOST:PORT/DB, not 'letters.db'"),
         (["replay", "URL", ""], "2 letters have an id that begins with ''"),
     ],

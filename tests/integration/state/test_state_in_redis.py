@@ -68,7 +68,7 @@ def test_a_redis_that_forgets_is_warned_of_and_one_that_does_not_is_not(
     finally:
         client.config_set("appendfsync", "always")
     [message] = caplog.messages
-    assert message.startswith(f"Redis at {redis_server.directory}/redis.sock loses what was committed last")
+    assert message.startswith(f"Redis at {redis_server.directory}/redis.sock can lose the last commits")
 
 
 def test_a_large_checkpoint_is_written_in_chunks_and_leaves_none_behind(

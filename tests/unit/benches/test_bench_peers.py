@@ -88,7 +88,7 @@ def test_a_program_that_counts_right_has_figures(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (COUNT + "words += 1\n" + TELL, "counted 6 words where there are 5"),
+        (COUNT + "words += 1\n" + TELL, "counted 6 words, not 5"),
         (COUNT + "words -= 1\n" + TELL, "ended after 4 of 5 words"),
         ("raise SystemExit('no such engine')", "ended after 0 of 5 words: no such engine"),
     ],
@@ -119,7 +119,7 @@ def test_medians_and_ratios() -> None:
     rows = {
         BASE: report.summary([one(900), one(1000), one(3000)]),
         "bytewax-batched-1": report.summary([one(500), one(400), one(100)]),
-        "pathway-files-1": {"exact": False, "reason": "it counted 9 words where there are 10"},
+        "pathway-files-1": {"exact": False, "reason": "it counted 9 words, not 10"},
     }
     assert rows[BASE]["words_per_s"] == 1000
     assert rows[BASE]["words_per_s_by_round"] == [900, 1000, 3000]
@@ -129,7 +129,7 @@ def test_medians_and_ratios() -> None:
     assert lines[1].startswith(BASE)
     assert "2.50 times that" in lines[2]
     assert lines[3:] == [
-        "pathway-files-1: wrong: it counted 9 words where there are 10",
+        "pathway-files-1: wrong: it counted 9 words, not 10",
         "storm: not available: no mvn",
     ]
 

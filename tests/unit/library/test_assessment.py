@@ -244,7 +244,7 @@ def test_what_gets_on_or_makes_no_sense_is_no_fault(status: Any) -> None:
         (
             {"kind": "coordinator", "lag": {"error": "no such\ntopic"}},
             "lag.unknown",
-            "how far its source is ahead is not known: no such topic",
+            "its lag behind its source is unknown: no such topic",
         ),
         (
             {"kind": "checkpoint", "is_recovering": True},
@@ -260,7 +260,7 @@ def test_what_a_task_says_may_be_worth_a_note(status: Any, kind: str, what: str)
 
 
 def test_a_state_that_does_not_fit_is_said_in_full_and_nothing_else_is_blamed() -> None:
-    reason = f"component 'totals' has 4 tasks, and the stored checkpoint was taken of 2: {'long ' * 60}end"
+    reason = f"component 'totals' has 4 tasks, and the stored checkpoint was taken with 2: {'long ' * 60}end"
     status = {"kind": "checkpoint", "state": "refused", "reason": reason, "is_recovering": True}
     error = pb.ComponentError(component_id="c", message=reason)
     found = verdict(topology(statuses=[status], complaints=[Complaint(error, 1, 0.0, (3,), ("h:6700",), False)]))

@@ -45,7 +45,7 @@ def test_seeds_without_a_port_get_the_configured_one(seeds: Any, addresses: list
 
 
 def test_no_seed_at_all() -> None:
-    with pytest.raises(ConfigError, match=r"nimbus\.seeds is empty"):
+    with pytest.raises(ConfigError, match=r"or set nimbus\.seeds"):
         NimbusClient(" , ")
 
 
@@ -78,7 +78,7 @@ def test_a_component_spoiled_after_it_was_checked(client: NimbusClient) -> None:
 
 
 def test_negative_waits_and_counts(client: NimbusClient) -> None:
-    with pytest.raises(UsageError, match="negative"):
+    with pytest.raises(UsageError, match="wait_secs must be a number of seconds, 0 or more"):
         client.kill("n", wait_secs=-1)
     with pytest.raises(UsageError, match="workers must be at least 1"):
         client.rebalance("n", workers=0)
@@ -90,8 +90,8 @@ def test_negative_waits_and_counts(client: NimbusClient) -> None:
     ("call", "words"),
     [
         (lambda client: client.kill("\ud800"), "Kill: name cannot be"),
-        (lambda client: client.kill("n", "soon"), "the wait is a number of seconds"),
-        (lambda client: client.kill("n", float("nan")), "the wait is a number of seconds"),
+        (lambda client: client.kill("n", "soon"), "wait_secs must be a number of seconds"),
+        (lambda client: client.kill("n", float("nan")), "wait_secs must be a number of seconds"),
         (lambda client: client.kill("n", 10**400), "Kill: wait_s cannot be"),
         (lambda client: client.kill("n", -(10**5000)), "not an integer of 16610 bits"),
         (lambda client: client.describe(1), "DescribeTopology: name cannot be 1"),

@@ -95,7 +95,7 @@ def test_a_pipeline_that_stopped_says_why() -> None:
 
 def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source() -> None:
     assert lines(COORDINATOR) == [
-        "c[1]: coordinator of counts running, transaction 42 committed, 3 failures since, "
+        "c[1]: coordinator of counts running, transaction 42 committed, 3 failures since then, "
         "lag: bytes 123,456,789 files 2",
         "    txid  attempt  phase          age",
         "      43      1.7  processing  1.20 s",
@@ -110,7 +110,7 @@ def test_a_checkpoint_spout_is_shown_with_what_it_is_doing() -> None:
     status |= {"is_recovering": True, "step": "rollback", "step_age_s": 0.25, "last_checkpoint_s": 0.02, "failures": 3}
     assert lines(status) == [
         "c[1]: checkpoints of words, running, checkpoint 42 preparing, recovering, rollback for 0.25 s, last duration "
-        "0.02 s, 3 failures since"
+        "0.02 s, 3 failures since the last checkpoint"
     ]
     assert lines({**status, "is_recovering": False, "step": None, "failures": 0}) == [
         "c[1]: checkpoints of words, running, checkpoint 42 preparing, last duration 0.02 s"
@@ -164,7 +164,7 @@ def test_a_field_may_be_missing_or_anything(status: dict[str, Any], value: Any) 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 8000, '{"a": 1e999}', '{"a": "\\ud800"}', "x" * 10_000])
 def test_what_is_no_status_is_an_error_in_its_place(text: str) -> None:
-    assert lines(text) == ["c[1]:", "    error: what nimbus answered is not a small JSON object"]
+    assert lines(text) == ["c[1]:", "    error: the status that nimbus returned is not a small JSON object"]
 
 
 def test_a_pipeline_that_was_started_again_shows_what_its_coordinator_knows_to_be_committed() -> None:

@@ -89,7 +89,9 @@ def test_others_are_refused_with_what_to_do() -> None:
     with pytest.raises(UnregisteredTypeError, match="a value of type Unmarked cannot be written"):
         encode_value(Unmarked(1))
     for wrong in (int, type("Plain", (), {}), lambda: None):
-        with pytest.raises(UsageError, match=r"@value marks a dataclass, a NamedTuple or an Enum, and .* is none"):
+        with pytest.raises(
+            UsageError, match=r"@value marks a dataclass, a NamedTuple or an Enum, but .* is none of them"
+        ):
             value(wrong)
 
 

@@ -24,8 +24,8 @@ def test_paths(path: str) -> None:
         ("/.", "empty, '.' or '..'"),
         ("/a/../b", "empty, '.' or '..'"),
         ("/a\x00", "NUL"),
-        ("/\ud800", "half a character"),
-        ("/a/b\udfff", "half a character"),
+        ("/\ud800", r"a lone surrogate \(half of a character\)"),
+        ("/a/b\udfff", r"a lone surrogate \(half of a character\)"),
     ],
 )
 def test_what_is_no_path_is_refused_with_the_reason(path: str, why: str) -> None:

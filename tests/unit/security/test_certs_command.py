@@ -117,7 +117,7 @@ def test_a_token_is_issued_with_the_secret_and_shown(run: Any, tmp_path: Path) -
             "the role 'metrics' cannot be combined",
         ),
         (("show",), "there is no token"),
-        (("show", "rubbish"), "this is no token"),
+        (("show", "rubbish"), "this is not a token: a JSON Web Token is expected"),
     ],
 )
 def test_mistakes_get_one_sentence(run: Any, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -70,19 +70,20 @@ def test_a_topology_that_does_not_exist_is_nobody_s_but_the_administrators(right
 def test_a_call_without_a_row_is_refused_to_everybody() -> None:
     for who in CALLERS.values():
         assert refusal(who, None, "Frobnicate", ADMINS) == (
-            "Frobnicate: nobody may do this, because no right is known for it"
+            "Frobnicate: nobody may make this call, because no right is defined for it"
         )
 
 
 def test_a_refusal_says_who_what_and_what_it_takes() -> None:
     kill = Row(Right.CHANGE, by="name")
     assert refusal(user("dave", "submit"), kill, "Kill", ADMINS, ACL) == (
-        "user 'dave' may not Kill topology 'wc': it takes to be its owner, in its topology.users, or an administrator"
+        "user 'dave' may not Kill topology 'wc': "
+        "the caller needs to be its owner, in its topology.users, or an administrator"
     )
-    assert refusal(None, kill, "Kill", ADMINS, ACL) == "Kill takes a token, and none came with it (security.token)"
+    assert refusal(None, kill, "Kill", ADMINS, ACL) == "Kill requires a token, and none was sent (set security.token)"
     track = Row(Right.WORKER, by="topology_id")
     assert refusal(CALLERS["worker"], track, "Track", ADMINS, "other-2-2") == (
-        "a worker of topology wc-1-1 may not Track topology other-2-2: it takes to be a worker of the topology"
+        "a worker of topology wc-1-1 may not Track topology other-2-2: the caller needs to be a worker of the topology"
     )
 
 

@@ -26,7 +26,7 @@ def test_who_shows_no_token_is_refused_before_anybody_looks_into_zookeeper() -> 
 
     gate = Gatekeeper(Security(keyring=Keyring("tupletree", b"s" * 32)), topologies)
     row = CALLS["/tupletree.v1.Nimbus/Kill"]
-    with pytest.raises(UnauthenticatedError, match="takes a token"):
+    with pytest.raises(UnauthenticatedError, match="requires a token"):
         asyncio.run(gate.judge(None, row, "Kill", "words"))
     assert looked == []
     with pytest.raises(ForbiddenError):

@@ -18,7 +18,7 @@ from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 REASON = (
-    "component 'totals' has 4 tasks, and the stored checkpoint was taken of 2: each task has its own state, which "
+    "component 'totals' has 4 tasks, and the stored checkpoint was taken with 2: each task has its own state, which "
     "another number of tasks cannot share; submit it with the old number of tasks, or with another topology.state.id "
     "to begin with empty states"
 )

@@ -120,6 +120,6 @@ def test_a_newer_version_is_said_so_even_if_what_it_wrote_cannot_be_decoded() ->
     with pytest.raises(UsageError) as refusal:
         RotatingState(FOLDER, {"7": Node(b"\x93\x02\xc1\xc1", 0)})
     assert str(refusal.value) == (
-        "/counts/user/0/7 was written by a newer version of Tupletree (format 2, this one knows 1); "
+        "/counts/user/0/7 was written by a newer version of Tupletree (format 2, this one reads up to 1); "
         "upgrade, or use another transactional id"
     )
