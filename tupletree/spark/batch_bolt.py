@@ -35,7 +35,7 @@ class SparkBatchBolt(BatchBolt):
     """A batch bolt written as a function from DataFrame to DataFrame.
 
     The batch's tuples go to Spark through Arrow, without the attempt. The result is collected and emitted, with the
-    attempt before each row. So this bolt is for batches that fit into a worker; use a Pipeline for larger batches.
+    attempt before each row. So a batch must fit into a worker's memory; use a Pipeline for larger batches.
 
     Attributes:
         outputs: the attempt, and the columns of the result to emit.
@@ -43,7 +43,7 @@ class SparkBatchBolt(BatchBolt):
             with the types that Arrow infers from the values.
 
     The bolt uses the session of the process (``spark.*`` keys of the configuration). The session starts with the first
-    batch and stops when the process ends. Add ``Committer`` for a bolt that processes in the commit phase.
+    batch and stops when the process ends. A subclass that also inherits ``Committer`` processes in the commit phase.
     """
 
     blocking = True
@@ -53,7 +53,7 @@ class SparkBatchBolt(BatchBolt):
     def process(self, batch: DataFrame) -> DataFrame | None:
         """Return the result of a batch: the same rows for the same input, in any order. None: nothing is emitted.
 
-        Called at each task that has tuples of the batch. An exception fails the batch and is reported.
+        Called in each task that has tuples of the batch. An exception fails the batch and is reported.
         """
         raise NotImplementedError
 
@@ -107,7 +107,7 @@ class SparkBatchBolt(BatchBolt):
 
 @functools.cache
 def _session(settings: str) -> SparkSession:
-    """Return the session, held until the process ends: bolts are copied for each batch and have no end."""
+    """Return the session, held until the process ends: a bolt is copied for each batch and gets no cleanup call."""
     acquired = session.acquire(json.loads(settings))
     atexit.register(session.release)
     return acquired
@@ -126,6 +126,6 @@ def _table(gathered: dict[tuple[str, ...], list[Sequence[Any]]], schema: str | N
         return rows.table([select(row) for select, values in selects for row in values], columns)
     if len(gathered) > 1:
         kinds = " and ".join(f"({', '.join(fields)})" for fields in gathered)
-        raise UsageError(f"the tuples of a batch have different fields, {kinds}: declare them in 'schema'")
+        raise UsageError(f"the tuples of a batch have different fields, {kinds}: name the columns in 'schema'")
     [(fields, values)] = gathered.items()
     return pa.table({name: rows.inferred(name, [row[i] for row in values]) for i, name in enumerate(fields) if i})

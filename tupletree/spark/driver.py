@@ -3,12 +3,12 @@
 The driver decides nothing. jobs.py decides which batch to start, cancel and commit; the driver reports the outcome to
 the pipeline's task. There are four kinds of threads:
 
-* One thread per job, since Spark lets several threads submit jobs to one session. All jobs of a pipeline share one FAIR
-  pool. In the pool the earliest batch goes first and later batches take the cores left over, so the batch that commits
-  next is favoured. Each job has a group (on Spark Connect a tag), by which the job is cancelled.
+* One thread per job, since Spark lets several threads submit jobs to one session. All jobs of a pipeline share one pool
+  of Spark's FAIR scheduler. Within the pool, the earliest batch, which commits next, goes first; later batches take the
+  cores left over. Each job has a group (on Spark Connect a tag), by which the job is cancelled.
 * One thread that starts the session, then commits, and removes the staged data of attempts that are over. These steps
   run one after the other, so nothing is removed while it is being committed.
-* One thread that cancels, so that neither of the others waits for Spark's scheduler.
+* One thread that cancels jobs, so that no other thread waits for Spark's scheduler.
 * With Spark Connect, one thread that checks that the server is reachable, since a cancellation waits for minutes if the
   server is gone.
 """
@@ -122,10 +122,10 @@ class Driver:
         self._conf = conf
         self._events = events
         self.about = {"master": str(conf.get("spark.remote") or conf.get("spark.master") or "local[*]")}
-        self.links: dict[TransactionAttempt, str] = {}  # where Spark's UI shows the last job of an attempt
+        self.links: dict[TransactionAttempt, str] = {}  # the last job of each attempt in Spark's UI
         self._spark: SparkSession | None = None
         self._reached_s = now_s()
-        self._own = uuid.uuid4().hex[:8]  # unique per driver: a cancelled group stays cancelled in a session
+        self._own = uuid.uuid4().hex[:8]  # in group names: a session never runs a cancelled group again
         self._is_ready = threading.Event()
         self._first: TransactionAttempt | None = None
         self._is_warm = threading.Event()  # the first job has ended
@@ -270,7 +270,7 @@ class Driver:
         return None
 
     def _break(self, error: BaseException) -> None:
-        """Give up the session. Jobs waiting for the session must not hold up the process, which ends now."""
+        """Give up the session. Jobs stop waiting for the session, so that they do not delay the end of the process."""
         self._is_closing.set()
         self._events.broken(error)
 

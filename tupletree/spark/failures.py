@@ -46,7 +46,7 @@ _LOST = re.compile(
     r"|\[INVALID_HANDLE\.SESSION)",
     re.MULTILINE,
 )
-"""Beginning of a message, or of a cause in a message. Elsewhere in a message the same text can be quoted from a row."""
+"""Matches at the beginning of a message, or of a cause in it: elsewhere, the same text can be quoted from a row."""
 
 
 class BatchFailedError(ReportedFailedException):

@@ -4,8 +4,8 @@
                                                    |                         |
                                                    +------- failed ----------+--> replayed, or stopped
 
-* A batch tuple is held, neither acked nor failed, while its Spark job is waiting or running. The coordinator considers
-  a batch processed when its job is done.
+* A batch tuple is held, neither acked nor failed, while its Spark job is waiting or running. When the job is done, the
+  tuple is acked: to the coordinator, the batch is then processed.
 * An attempt that is over (tupletree/attempt.py) is cancelled as soon as another attempt of its transaction, or of an
   earlier transaction, arrives. When a batch fails here, the later batches are cancelled at once, since the coordinator
   emits them again as well.
@@ -15,7 +15,7 @@
   Failures that are not the batch's fault (such as an unavailable database) are retried forever.
 * Retries are counted in this object only: a restarted driver counts from zero.
 
-Times are seconds of a monotonic clock. ``control`` is an object that the shell acks or fails.
+Times are seconds of a monotonic clock. ``control`` stands for a tuple that pipeline_bolt.py acks or fails.
 """
 
 from __future__ import annotations  # pure
@@ -183,9 +183,9 @@ class Jobs:
         return [Finish(job, control)]
 
     def commit(self, attempt: TransactionAttempt, control: Any) -> list[Effect]:
-        """The coordinator lets an attempt commit. An attempt unknown here was processed by a driver that is gone.
+        """The coordinator lets an attempt commit. Fails an attempt unknown here, which an earlier driver processed.
 
-        While an earlier transaction is still in progress here, the call is a late one from a deposed coordinator.
+        Also fails while an earlier transaction is in progress here: the call is a late one from a deposed coordinator.
         """
         job = self._jobs.get(attempt)
         if job is None or job.phase is not Phase.PROCESSED or any(one.txid < attempt.txid for one in self._jobs):

@@ -139,7 +139,7 @@ def checked(pipeline: Any) -> Pipeline:
     if not _is_list_of(pipeline.outputs, str):
         _refuse("outputs", f"{name}.outputs is {pipeline.outputs!r}; a list of column names was expected")
     if "attempt" in pipeline.outputs:
-        _refuse("outputs", f"{name}.outputs has 'attempt', which is the first value of every tuple anyway")
+        _refuse("outputs", f"{name}.outputs has 'attempt': leave it out, as every tuple begins with the attempt")
     for method in ("process", "emit"):
         if not callable(getattr(pipeline, method)):
             _refuse(method, f"{name}.{method} is {_said(getattr(pipeline, method))}; a method was expected")
@@ -161,7 +161,7 @@ def _check_pickles(pipeline: Pipeline, name: str) -> None:
             _refuse(
                 field,
                 f"{name}.{field} ({type(value).__name__}) cannot be copied to the pipeline's task: {error}; "
-                "it may be made in 'process', or in 'open' of a sink",
+                "make the value in 'process', or in the method 'open' of a sink",
             )
 
 
@@ -173,12 +173,12 @@ def _check_source(pipeline: Pipeline, name: str) -> None:
         _refuse("source", f"{name}.source is {_said(source)}; a Source such as TextFiles(…) was expected")
     kind = type(source)
     if kind.spout is Source.spout:
-        _refuse("source", f"{kind.__name__} has no method 'spout', which says what a batch is")
+        _refuse("source", f"{kind.__name__} has no method 'spout', which defines the batches")
     if kind.dataframe is Source.dataframe:
         if kind.read is Source.read:
             _refuse("source", f"{kind.__name__} has neither a method 'read' nor 'dataframe'")
         if not hasattr(source, "schema"):
-            _refuse("source", f"{kind.__name__} has no schema; one such as 'value STRING' was expected")
+            _refuse("source", f"{kind.__name__} has no schema; a schema such as 'value STRING' was expected")
     spout: Any = source.spout()
     if not isinstance(spout, TransactionalSpoutBase):
         _refuse("source", f"{kind.__name__}.spout returned {_said(spout)}; a transactional spout was expected")
@@ -186,7 +186,7 @@ def _check_source(pipeline: Pipeline, name: str) -> None:
 
 def _check_sinks(pipeline: Pipeline, name: str) -> None:
     if isinstance(pipeline.sinks, Sink):
-        _refuse("sinks", f"{name}.sinks is a single sink; a list was expected, or 'state' for a single one")
+        _refuse("sinks", f"{name}.sinks is a single sink: put it in a list, or assign it to 'state'")
     if not isinstance(pipeline.sinks, list | tuple):
         _refuse("sinks", f"{name}.sinks is {_said(pipeline.sinks)}; a list of sinks was expected")
     for field, sink in [("state", pipeline.state), *(("sinks", sink) for sink in pipeline.sinks)]:
@@ -196,7 +196,7 @@ def _check_sinks(pipeline: Pipeline, name: str) -> None:
     targets = [sink.target for sink in pipeline.all_sinks() if sink.target]
     for target in targets:
         if targets.count(target) > 1:
-            _refuse("sinks", f"{name} has two sinks for {target}; one for each was expected")
+            _refuse("sinks", f"{name} has two sinks for {target}; one sink per target was expected")
 
 
 def _hyphened(name: str) -> str:

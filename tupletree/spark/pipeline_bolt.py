@@ -33,7 +33,7 @@ from tupletree.tuples import Tuple
 log = logging.getLogger(__name__)
 
 TICK_S = 0.5
-"""Pause between two ticks: a failed batch is tried again, and a timeout noticed, up to this much late."""
+"""Pause between two ticks, and so the maximum delay of the retry of a failed batch and of a timeout."""
 
 BATCHES = 4
 """Default number of batches in progress at a time; ``topology.max.spout.pending`` overrides it."""
@@ -78,9 +78,9 @@ class PipelineBolt(EmitterBolt):
         own("pipeline_rows", "counter", "Rows committed by this task.", lambda: self._progress.rows_total)
         own("pipeline_batches", "counter", "Batches committed by this task.", lambda: self._progress.batches_total)
         own("pipeline_committed_txid", "gauge", "The last committed batch.", lambda: self._progress.committed_txid)
-        own("pipeline_batches_in_flight", "gauge", "Batches that Spark works on or that wait for it.",
+        own("pipeline_batches_in_flight", "gauge", "Batches that Spark processes, or that wait for Spark.",
             lambda: len(self._jobs.jobs))  # fmt: skip
-        own("pipeline_stopped", "gauge", "1 if it has stopped at a batch that fails again and again.",
+        own("pipeline_stopped", "gauge", "1 if the pipeline has stopped at a batch that failed too often.",
             lambda: float(bool(self._progress.reason)))  # fmt: skip
 
     def cleanup(self) -> None:
@@ -160,7 +160,7 @@ class PipelineBolt(EmitterBolt):
     def _failed(self, attempt: TransactionAttempt, doing: str, error: BaseException) -> None:
         job = self._jobs.jobs.get(attempt)
         if is_session_lost(error):
-            raise SparkLostError(f"the Spark session is gone, found while {doing} {attempt}: {error}") from None
+            raise SparkLostError(f"the Spark session is gone, noticed while {doing} {attempt}: {error}") from None
         if job is None:
             return
         is_fault = is_own_fault(error)
@@ -186,7 +186,7 @@ class PipelineBolt(EmitterBolt):
         """Return why a job has no result yet. A slow start of Spark or the sinks is no fault of the batch."""
         if self._progress.is_ready:
             return BatchTimeoutError(f"no result after {self._limit_s:g} s")
-        return UnavailableError(f"the Spark session and the sinks have not been there for {self._limit_s:g} s")
+        return UnavailableError(f"the Spark session and the sinks are not ready after {self._limit_s:g} s")
 
     def _apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

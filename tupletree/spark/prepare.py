@@ -1,6 +1,6 @@
 """Make the archive of Spark's classes described in class_archive.py, once per environment.
 
-python -m tupletree.spark.prepare          takes half a minute; ``make setup`` does it
+python -m tupletree.spark.prepare          takes half a minute; ``make setup`` runs this
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
     """Make the archive if there is none. Exit status 1 if that fails; Spark then starts without the archive."""
     path = archive()
     if path is None:
-        print("There is no Java that Spark could use.", file=sys.stderr)
+        print("No Java was found: set JAVA_HOME, or add java to the PATH.", file=sys.stderr)
         return 1
     if path.exists():
         return 0
@@ -75,7 +75,7 @@ def main() -> int:
     try:
         make(path)
     except Exception as error:
-        print(f"Spark's classes could not be prepared; it starts more slowly without: {error}", file=sys.stderr)
+        print(f"Spark's classes could not be archived, so Spark starts more slowly: {error}", file=sys.stderr)
         return 1
     return 0
 

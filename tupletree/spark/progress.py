@@ -18,7 +18,7 @@ TIMES = 500
 
 
 class PipelineProgress:
-    """Written by the pipeline's task, read by any thread."""
+    """Counters and recent batches of a pipeline, written by its task and read by any thread."""
 
     def __init__(self, jobs: Jobs, driver: Driver) -> None:
         self.committed_txid = 0
@@ -56,8 +56,8 @@ class PipelineProgress:
         why, _, splits = self._last_failure.get(attempt.txid, "").partition("\n")
         self.reason = (
             f"pipeline {self._driver.transactional_id!r} stopped at transaction {attempt.txid}, after "
-            f"{failures} attempts: {why}. The batch is {splits}. Nothing is lost: everything before it is committed, "
-            "and with this batch it goes on when the topology is submitted again with the fault mended"
+            f"{failures} attempts: {why}. The batch is {splits}. Nothing is lost: all earlier batches are committed. "
+            "Fix the fault and submit the topology again: the pipeline then continues with this batch"
         )
 
     def status(self) -> dict[str, Any]:

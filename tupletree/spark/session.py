@@ -80,7 +80,7 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
     if "spark.remote" in given:
         if "spark.master" in given:
             raise UsageError(
-                "spark.remote and spark.master exclude each other: a Connect server has a master of its own"
+                "spark.remote and spark.master exclude each other: set one of them; a Connect server has its own master"
             )
         return given
     master = given.get("spark.master", "local[*]")

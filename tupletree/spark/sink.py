@@ -2,20 +2,20 @@
 
 A sink takes a batch in two steps:
 
-1.  ``stage``, in the processing phase, for several batches at once: run the Spark job and put its rows where nobody
-    sees them yet, or keep them.
+1.  ``stage``, in the processing phase, for several batches at once: run the Spark job and write its rows to a place
+    that readers do not see, or keep the rows in memory.
 2.  ``commit``, in the commit phase, one batch after the other in the order of the txids: make the rows visible,
     atomically and durably, together with a note of the txid.
 
 ``commit`` may be called again for the same txid: after a crash between the commit and its record, or after another sink
-of the same pipeline failed. So each commit must check the sink's own note to see whether its txid is already in:
+of the same pipeline failed. So each commit must first compare its txid with the sink's note:
 
 * **Transactional rule** (``scope.is_opaque`` False; the batch has the same rows at each replay): if the note has this
   txid, there is nothing left to do. If the note has a higher txid, the progress of the pipeline was deleted, or another
-  pipeline writes here: StaleAttemptError.
+  pipeline writes here: raise StaleAttemptError.
 * **Opaque rule** (the rows may differ): if the note has this txid and an older attempt, the effects of that attempt are
   undone first. If the note has this very attempt, there is nothing left to do. If the note has a newer attempt,
-  StaleAttemptError. Every commit takes part, with no rows if the batch has none.
+  raise StaleAttemptError. Each batch must be committed, even a batch without rows.
 
 The rules are argued in tupletree/transactional/rules.py.
 
@@ -50,7 +50,7 @@ class SinkScope:
 
 
 class Sink:
-    """A sink of a pipeline. Sinks are pickled and copied to the pipeline's task, so ``open`` makes connections."""
+    """A sink of a pipeline. It is pickled and copied to the pipeline's task, so ``open`` makes connections."""
 
     @property
     def target(self) -> str:
@@ -75,7 +75,7 @@ class Sink:
         raise NotImplementedError
 
     def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
-        """Remove the staged data of an attempt that is over, if that is easy. ``staged``: None if ``stage`` failed."""
+        """Try to remove the staged data of an attempt that is over. ``staged``: None if ``stage`` failed."""
 
     def close(self) -> None:
         """Called on an orderly shutdown."""

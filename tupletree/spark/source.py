@@ -42,8 +42,8 @@ ROWS_PER_RECORD_BATCH = 10_000
 class Source:
     """A source of a pipeline. Copied to the pipeline's task and, inside each job, to Spark's Python workers.
 
-    So a source must be small and picklable. ``read`` opens its own connections and clients, and imports packages that
-    only executors need inside the method.
+    So a source must be small and picklable. Open connections and clients inside ``read``, and import packages there
+    that only executors need.
 
     Attributes:
         schema: the schema of the rows that ``read`` yields, in Spark's DDL (``"key STRING, value BIGINT"``) or as a
@@ -113,7 +113,7 @@ def struct_type(schema: str | StructType) -> StructType:
     """Return a schema as Spark's own type. Needs an active session, classic or Connect. TypeError if not a struct."""
     parsed = DataType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType):
-        raise TypeError(f"the schema {schema!r} names no columns; 'value STRING' would be one")
+        raise TypeError(f"the schema {schema!r} names no columns; columns such as 'value STRING' were expected")
     return parsed
 
 
@@ -133,5 +133,5 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if pa.types.is_integer(field.type):  # Arrow would drop the decimals
         for value in values:
             if isinstance(value, float) and not value.is_integer():
-                raise ValueError(f"column {field.name!r} is {field.type}, and has the value {value!r}")
+                raise ValueError(f"column {field.name!r} is {field.type}, but a row has the value {value!r}")
     return pa.array(values, field.type)

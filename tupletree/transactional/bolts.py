@@ -22,7 +22,7 @@ class BatchCollector:
 
         Raises:
             EmitError: the first value is not the attempt of this batch, the batch is finished, the stream is not
-                declared or is direct, or the number of values is not that of its fields.
+                declared or is direct, or the number of values differs from the number of its fields.
         """
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class BatchBolt(Component):
     ``is_opaque`` (true if a replayed batch can contain different tuples) are set before ``prepare`` is called.
 
     Order of calls: ``prepare``; ``execute`` for each tuple of the batch that reaches this task, in no particular
-    order; ``finish_batch`` when all of these tuples have arrived. A batch without tuples for this task is finished too.
+    order; ``finish_batch`` when all of these tuples have arrived. A batch without tuples for this task gets a call too.
     A failed batch can be dropped at any point, without a further call. Calls for different batches alternate on one
     thread.
 

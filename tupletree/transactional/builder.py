@@ -79,7 +79,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
     def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
         """Raise TopologyError: the only spout is the spout given to the builder."""
         _refuse(
-            component_id, "a transactional topology has one spout, the one that its builder is made with", "component"
+            component_id, "a transactional topology has one spout only, which was given to its builder", "component"
         )
 
     def set_bolt(self, component_id: str, bolt: Any, parallelism: int = 1) -> BoltDeclarer:
@@ -108,7 +108,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         for definition in self._components.values():  # first, so that errors name what the user wrote
             self._check_inputs(definition)
             if definition.conf.get("topology.tick.tuple.freq.secs") is not None:
-                _refuse(definition.id, "a tick belongs to no batch: a transactional topology has none", "ticks")
+                _refuse(definition.id, "a tick belongs to no batch: a transactional topology has no ticks", "ticks")
         self._check_acyclic()
         late = self._late()
         pending = "topology.max.spout.pending"  # a value set on the spout applies to its coordinator
@@ -141,8 +141,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             if isinstance(held, TransactionalMap):
                 _refuse(
                     component_id,
-                    f"'{attribute}' is a TransactionalMap, which is for identical replays; those of the opaque spout "
-                    f"'{self.spout_id}' may differ and need an OpaqueMap",
+                    f"'{attribute}' is a TransactionalMap, which is for identical replays; replays of the opaque spout "
+                    f"'{self.spout_id}' may differ: use an OpaqueMap",
                     attribute,
                 )
 
@@ -190,7 +190,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         if sources:
             id = min(sources)
             _refuse(
-                id, f"the bolts {', '.join(sorted(sources))} form a cycle, on which no batch is ever complete", "inputs"
+                id, f"the bolts {', '.join(sorted(sources))} form a cycle, in which no batch is ever complete", "inputs"
             )
 
     def _check_streams(self, definition: Definition) -> None:
@@ -198,7 +198,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             if not stream.fields:
                 _refuse(
                     definition.id,
-                    f"stream '{stream.id}' declares no field; in a transactional topology the first one is the attempt",
+                    f"stream '{stream.id}' declares no field; a transactional topology's first field is the attempt",
                     stream.id,
                 )
         if (

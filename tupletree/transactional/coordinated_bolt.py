@@ -41,7 +41,7 @@ class CoordinatedBolt(Bolt):
     """Runs one task of a transactional topology's bolt.
 
     ``sources``: the components that send batches to this bolt; the value is true if the component is late
-    (counting.py). The builder sets it when all components are known. ``is_opaque``: true if the spout is opaque.
+    (counting.py). The builder sets ``sources`` when all components are known. ``is_opaque``: true for an opaque spout.
     """
 
     holds_tuples = True

@@ -4,7 +4,7 @@ The rules are in coordinator.py. While the store cannot be reached, no transacti
 continue, and everything resumes when the store is back.
 
 **After a takeover by another coordinator** the behaviour depends on the topology of the successor. If it is another
-topology, this coordinator stands still permanently, because the other topology was submitted later. If it is the same
+topology, this coordinator stops permanently, because the other topology was submitted later. If it is the same
 topology, one of the two coordinators is a leftover of a replaced worker. The leftover is not necessarily the deposed
 coordinator: a worker that hung can take over after its successor did. The leftover will be stopped, and the remaining
 coordinator must lead. So a deposed coordinator takes over again after a pause. The pause grows, to give the other
@@ -51,7 +51,7 @@ MAX_SOURCE_PAUSE_S = 5.0
 """The longest pause before the next call of a source that keeps raising reported errors."""
 
 WORTH_A_WORD = 5
-"""Failures since the last commit after which an error is reported; reported again every 20 * WORTH_A_WORD."""
+"""Number of failures since the last commit at which an error is reported; again every 20 * WORTH_A_WORD failures."""
 
 
 class Tree(enum.Enum):
@@ -112,7 +112,7 @@ class CoordinatorSpout(Spout):
         self._has_news = False  # a commit was emitted, and has not left yet
         self._is_active = True  # False while the topology is deactivated: transactions in flight continue, none begins
         self._is_deposed = False  # permanently
-        self._depositions = 0  # consecutive, by coordinators of the same topology
+        self._depositions = 0  # consecutive takeovers by coordinators of the same topology
         self._began_s = 0.0
         self._attempts_began_s: dict[TransactionAttempt, float] = {}  # replaced, never mutated: status() reads it
         context.register_status(self.status)
@@ -124,7 +124,7 @@ class CoordinatorSpout(Spout):
     def _register_metrics(self, context: TopologyContext) -> None:
         own = context.register_own
         own("transactions_committed_txid", "gauge", "The last committed transaction.", lambda: self.committed)
-        own("transactions_in_flight", "gauge", "Transactions that process or commit.", lambda: self.active)
+        own("transactions_in_flight", "gauge", "Transactions being processed or committed.", lambda: self.active)
         own("transactions_commits", "counter", "Transactions committed by this coordinator.", lambda: self._commits)
         own(
             "transactions_failures", "gauge", "Attempts that failed since the last commit.",
@@ -132,7 +132,7 @@ class CoordinatorSpout(Spout):
         )  # fmt: skip
         own(
             "transactions_since_commit_seconds", "gauge",
-            "Time since the last commit, or since this coordinator began; 0 while there is nothing to commit.",
+            "Time since the last commit, or since transactions are in flight; 0 while there is nothing to commit.",
             lambda: self._clock() - self._waits_since_s() if self.active or self._failures() else 0,
         )  # fmt: skip
 
@@ -196,7 +196,7 @@ class CoordinatorSpout(Spout):
     def next_tuple(self) -> None:
         if not self._has_news:
             self._advance(begins=True)
-        self._has_news = False  # a commit leaves when this returns, before the next batch needs the store
+        self._has_news = False  # a commit leaves when this method returns, before the next batch needs the store
 
     def ack(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
         tree, attempt = msg_id
@@ -216,7 +216,7 @@ class CoordinatorSpout(Spout):
             return
         over = self._coordinator.failed(attempt, self._clock())
         if over:
-            self._progress.doubt()  # perhaps deposed: emitters then fail every batch, and replays write nothing
+            self._progress.doubt()  # perhaps deposed: emitters then fail every batch, and a replay writes nothing
             others = [other.txid for other in over[1:]]
             event(log, "transaction.failed", id=self.transactional_id, attempt=attempt, tree=tree.value, along=others)
             self._report_if_stuck(attempt, tree)
@@ -290,7 +290,7 @@ class CoordinatorSpout(Spout):
                 assert_never(effect)
 
     def _begin(self) -> None:
-        """Begin one transaction if there is room and the source has a batch. It leaves before the next begins."""
+        """Begin a transaction if there is room and the source has a batch. Its tuple leaves before the next begins."""
         assert self._coordinator is not None
         if not self._is_active or self._clock() < self._begin_at_s:
             return

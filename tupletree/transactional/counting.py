@@ -145,7 +145,7 @@ class BatchCounts:
             why = f"{attempt}: {received} of {count} tuples of task {sender} arrived"
             return [*effects, *self._fail(batch, control, why)]
         if self.upstream[sender] and not self._has_early(batch):
-            return [*effects, *self._fail(batch, control, f"{attempt}: what was processed of it is lost")]
+            return [*effects, *self._fail(batch, control, f"{attempt}: its early reports are lost")]
         batch.reported.add(sender)
         if is_early_to_late:
             effects.append(Ack([control]))
@@ -163,7 +163,7 @@ class BatchCounts:
         if batch.is_finished or batch.has_commit:
             return [*effects, *self._told_twice(batch, control, False)]
         if not self._has_early(batch):
-            return [*effects, *self._fail(batch, control, f"{attempt}: what was processed of it is lost")]
+            return [*effects, *self._fail(batch, control, f"{attempt}: its early reports are lost")]
         batch.has_commit = True
         batch.held.append(control)
         return [*effects, *self._finish_if_complete(batch)]

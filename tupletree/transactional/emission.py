@@ -57,12 +57,12 @@ class Emission(BatchCollector):
             raise EmitError(
                 f"component {self._component_id!r} emitted a tuple on stream {stream!r} whose first value is "
                 f"{first!r}: in a transactional topology it must be the attempt of the batch, here {self.attempt}; "
-                f"a BatchBolt has it as self.batch_id, a BasicBolt as tup[0], an emitter is given it"
+                f"a BatchBolt has it as self.batch_id, a BasicBolt as tup[0], an emitter as an argument"
             )
         if first != self.attempt:
             raise EmitError(
                 f"component {self._component_id!r} emitted a tuple of {first} on stream {stream!r} while processing "
-                f"{self.attempt}: a batch may only emit tuples of its own"
+                f"{self.attempt}: a batch may emit only its own tuples"
             )
         if self._is_over:
             raise EmitError(

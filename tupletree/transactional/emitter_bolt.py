@@ -102,9 +102,9 @@ class EmitterBolt(Bolt):
         first = self._sizes.setdefault(attempt.txid, size)
         if size != first:
             raise ReportedFailedException(
-                f"component {self.context.component_id!r}, transaction {attempt.txid}: emitted {size} tuples, the "
-                f"first time {first}; a transactional spout must emit the same batch for the same transaction, a "
-                f"source that cannot is for an OpaquePartitionedTransactionalSpout"
+                f"component {self.context.component_id!r}, transaction {attempt.txid}: emitted {size} tuples, but "
+                f"{first} the first time; a transactional spout must emit the same batch for the same transaction; "
+                f"for a source that cannot, use an OpaquePartitionedTransactionalSpout"
             )
 
     def _commit(self, tup: Tuple) -> None:

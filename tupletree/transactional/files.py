@@ -3,7 +3,7 @@
 The coordinator assigns byte ranges of files to each batch. The metadata of a batch are these ranges, each of which ends
 at a line end, and the assigned length of every file that was ever seen. Emitters read exactly these ranges. So a batch
 is the same at every replay as long as files only grow, and emitters agree on it without communication. Files need no
-numbers, and new files can appear at any time.
+partition numbers, and new files can appear at any time.
 """
 
 from __future__ import annotations
@@ -56,9 +56,11 @@ class FilePartitionSpout(TransactionalSpout):
         are_complete: bool = False,
     ) -> None:
         if not isinstance(files, str | Path):
-            raise UsageError(f"FilePartitionSpout: files is {files!r}; a directory or a pattern was expected")
+            raise UsageError(f"FilePartitionSpout: files is {files!r}; a file, a directory or a pattern was expected")
         if isinstance(fields, str) or len(fields) != 1 or fields[0] == ATTEMPT:
-            raise UsageError(f"FilePartitionSpout: fields is {fields!r}; a list with the name of the line was expected")
+            raise UsageError(
+                f"FilePartitionSpout: fields is {fields!r}; a list with one name other than 'attempt' was expected"
+            )
         self.files = os.path.abspath(files)
         self.max_bytes_per_batch = byte_size("FilePartitionSpout", "max_bytes_per_batch", max_bytes_per_batch)
         self.fields = list(fields)
@@ -101,8 +103,8 @@ class FileCoordinator(TransactionCoordinator):
             start = read.get(name, 0)
             if size < start:
                 raise ReportedFailedException(
-                    f"component {self._component_id!r}, file {self._spout.path(name)}: {start:,} bytes of it were "
-                    f"read, and it has {size:,}: a file may grow, but never shrink"
+                    f"component {self._component_id!r}, file {self._spout.path(name)}: {start:,} bytes were already "
+                    f"read, but the file has only {size:,}: a file may grow, but never shrink"
                 )
             end = self._end(name, start, size)
             if end > start:
@@ -157,12 +159,12 @@ class FileEmitter(TransactionEmitter):
                 while left:
                     line = file.readline(left)
                     if not line:
-                        what = f"transaction {txid} reads up to byte {end:,}, and it has {end - left:,}"
+                        what = f"transaction {txid} reads up to byte {end:,}, but none follows byte {end - left:,}"
                         raise self._fault(name, f"{what}: a file may grow, but never shrink")
                     left -= len(line)
                     yield line
         except OSError as error:
-            raise self._fault(name, f"transaction {txid} reads it, and cannot: {error.strerror}") from error
+            raise self._fault(name, f"transaction {txid} cannot read it: {error.strerror}") from error
         if not line.endswith(b"\n") and not self._spout.are_complete:
             raise self._fault(name, f"no line ends before byte {end:,} any more: a file may grow, but never change")
 

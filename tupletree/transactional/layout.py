@@ -62,7 +62,7 @@ def partition_path(transactional_id: str, partition: int) -> str:
 
 
 def epoch_check(transactional_id: str, attempt: TransactionAttempt) -> Check:
-    """Return the check to put first into every transaction for an attempt: it fails if its coordinator was replaced."""
+    """Return the check that begins every write for an attempt. It fails if the attempt's coordinator was replaced."""
     return Check(epoch_path(transactional_id), attempt.epoch)
 
 

@@ -56,7 +56,7 @@ class _ValueMap:
             UsageError: a key is not a str, or JSON cannot represent a value.
         """
         if not isinstance(attempt, TransactionAttempt):
-            raise UsageError(f"table {self.table!r}: an update is made by a TransactionAttempt, not {attempt!r}")
+            raise UsageError(f"table {self.table!r}: the attempt is {attempt!r}; a TransactionAttempt was expected")
         check_keys(self.table, updates)
         values: dict[str, JsonValue] = {}
 
@@ -71,7 +71,7 @@ class _ValueMap:
     def get(self, keys: Collection[str]) -> dict[str, JsonValue]:
         """Return the stored values of the keys. Keys without a value are left out."""
         if isinstance(keys, str):
-            raise UsageError(f"table {self.table!r}: get takes several keys, get_one takes {keys!r}")
+            raise UsageError(f"table {self.table!r}: get takes a collection of keys; use get_one for the key {keys!r}")
         check_keys(self.table, keys)
         return {key: row.value for key, row in self.database.read(self.table, keys).items()}
 
@@ -85,7 +85,7 @@ class _ValueMap:
 
     def _adding(self, key: str, amount: float) -> Callable[[JsonValue], JsonValue]:
         if not _is_number(amount):
-            raise UsageError(f"table {self.table!r}, key {key!r}: a number can be added, {amount!r} cannot")
+            raise UsageError(f"table {self.table!r}, key {key!r}: {amount!r} is not a number and cannot be added")
 
         def add(old: JsonValue) -> JsonValue:
             if old is not None and not _is_number(old):

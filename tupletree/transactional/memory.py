@@ -53,8 +53,8 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout):
 class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
     """An opaque spout over in-memory rows, whose partitions can be made unavailable.
 
-    ``away``: a directory that all tasks can read. While it holds a file named by the number of a partition, no row of
-    that partition can be read. If the file contains a number n, the first n rows stay readable, so the partition
+    ``away``: a directory that all tasks can read. While it has a file whose name is a partition's number, no row
+    of that partition can be read. If the file contains a number n, the first n rows stay readable, so the partition
     becomes unavailable in the middle of a batch or between two batches.
     """
 
@@ -150,14 +150,14 @@ def _checked(spout: object, data: Data, fields: Sequence[str], take: int) -> tup
     if isinstance(fields, str) or ATTEMPT in fields:
         raise UsageError(
             f"{name}: fields is {fields!r}; a list of the names of a row's values was expected, without "
-            f"{ATTEMPT!r}, which the spout puts before them"
+            f"{ATTEMPT!r}, which the spout adds as the first field"
         )
     if type(take) is not int or take < 1:
         raise UsageError(f"{name}: max_rows_per_batch is {take!r}; a number of rows, at least 1, was expected")
     if isinstance(data, Mapping):
         if sorted(data, key=str) != sorted(range(len(data)), key=str):
             raise UsageError(
-                f"{name}: the partitions of data are {', '.join(map(str, data))}; they are numbered 0, 1, 2, …"
+                f"{name}: the partitions of data are {', '.join(map(str, data))}; 0, 1, 2, … were expected"
             )
         data = [data[partition] for partition in range(len(data))]
     for partition, rows in enumerate(data):

@@ -24,7 +24,8 @@ After a failure, either O1 refuses the commit or the replay begins at the same b
 * *The emitter dies after the position was stored and before the commit tuple is acked,* or another committer fails the
   commit. The transaction is replayed from the same base. The base is kept until the next transaction commits, and this
   transaction is recorded as committed by then. The new position replaces the old position.
-* *The reply of the store is lost.* The same happens. If the same attempt must commit again, its position is stored.
+* *The reply of the store is lost.* As in the preceding case, the transaction is replayed from the same base. If the
+  same attempt must commit again, its position is stored again.
 * *The batch tuple of txid is lost on the way to one emitter, but the batch tuple of txid + 1 arrives.* The emitter
   begins the second batch at the wrong base, but the first batch is never complete. Both are replayed.
 * *A deposed coordinator's commit tuple arrives late.* The write checks the epoch and fails.

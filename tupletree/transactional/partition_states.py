@@ -1,7 +1,7 @@
 """Stored partitions of a spout: one node per partition, with the states of the transactions that still matter.
 
-A state is the data that the partition's emitter needs for one transaction. There is a state for each transaction that
-is not behind the commit, and at least one state after the first. All states of a partition are in a single node, whose
+A state is the data that the partition's emitter needs for one transaction. A partition keeps the states of transactions
+from the last committed one on, and always its newest state. All states of a partition are in a single node, whose
 version serves as a fence:
 
 **Invariant.** A state is added only by an emitter that knew every state of the partition at that moment, because a
@@ -82,7 +82,7 @@ class Partitions:
     def write(self, attempt: TransactionAttempt, changed: Mapping[int, Mapping[int, Any]]) -> None:
         """Replace the states of some partitions in one transaction, if the attempt's coordinator still leads.
 
-        Raises FailedException if somebody else has written or taken over. Raises UnavailableError if the store cannot
+        Raises FailedException if another writer has written or taken over. Raises UnavailableError if the store cannot
         be reached; the states are then possibly written. Both errors clear the cache.
         """
         writes: list[Write] = [epoch_check(self._id, attempt)]

@@ -23,7 +23,7 @@ Consequences in case of failures:
 * *A deposed coordinator requests a batch.* Its epoch is over: nothing is written, and the attempt fails. A replay needs
   no write and succeeds. The batch is right, but this coordinator cannot record it as committed.
 
-The next write omits states below the last committed transaction.
+States below the last committed transaction are deleted by the next write of their partition.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         self._metadata = metadata
         self._clock = clock
         self._ask_at_s = 0.0
-        self._first = -1  # the partition that was checked first last time
+        self._first = -1  # the partition with which the last round of checks began
         # has_more needs a read of the store for each batch, so it is called only if the source overrides it.
         self._asks = type(source).has_more is not PartitionCoordinator.has_more
 
@@ -147,7 +147,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         count = self._count()
         if previous is not None and count < previous:
             raise ReportedFailedException(
-                f"component {self._component_id!r}: the source has {count} partitions, and had {previous}; "
+                f"component {self._component_id!r}: the source has {count} partitions, but had {previous} before; "
                 f"the number can grow, but never shrink"
             )
         return count
@@ -169,7 +169,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         return count
 
     def _in_turn(self) -> Iterator[int]:
-        """Iterate over all partitions, each time from the next start, so that a full partition cannot starve others."""
+        """Iterate over all partitions, from one further at each call, so that a full partition cannot starve others."""
         count = self._count()
         self._first += 1
         return ((self._first + further) % count for further in range(count))
@@ -180,7 +180,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         return self._said("has_more", self._source.has_more(partition, newest))
 
     def _said(self, method: str, answer: bool | None) -> bool:
-        """Refuse None, a forgotten ``return``: the topology would stand still silently."""
+        """Refuse None, a forgotten ``return``, which would silently stall the topology."""
         if answer is None:
             raise ReportedFailedException(
                 f"component {self._component_id!r}: {method} returned None; True or False was expected"
@@ -238,15 +238,15 @@ class PartitionedEmitter(TransactionEmitter):
         emitted = ChecksumCollector(collector)
         self._source.emit_partition_batch(attempt, emitted, partition, _metadata(state))
         if emitted.rows != rows:
-            what = f"emitted {emitted.rows} tuples, the first time {rows}"
+            what = f"emitted {emitted.rows} tuples, but {rows} the first time"
         elif emitted.checksum() != checksum:
-            what = f"emitted {rows} tuples that are not those of the first time"
+            what = f"emitted {rows} tuples that differ from those of the first time"
         else:
             return
         raise ReportedFailedException(
             f"component {self._component_id!r}, partition {partition}, transaction {attempt.txid}: {what}; "
-            f"a transactional spout must emit the same batch for the same transaction, "
-            f"a source that cannot is for an OpaquePartitionedTransactionalSpout"
+            f"a transactional spout must emit the same batch for the same transaction; "
+            f"for a source that cannot, use an OpaquePartitionedTransactionalSpout"
         )
 
 
@@ -255,7 +255,7 @@ def check_metadata(component_id: str, partition: int, metadata: Any, rows: int) 
     if metadata is None and rows:
         raise UsageError(
             f"component {component_id!r}, partition {partition}: {rows} tuples were emitted and None was returned; "
-            f"the metadata of the batch was expected, which the next one begins with"
+            f"the metadata of the batch was expected, from which the next batch begins"
         )
 
 

@@ -108,7 +108,7 @@ class Progress:
 
         def plan() -> Sequence[Write]:
             if committed < self.committed:
-                raise InternalError(f"{self._id!r}: {committed} cannot be the last committed after {self.committed}")
+                raise InternalError(f"{self._id!r}: the last commit cannot go from {self.committed} to {committed}")
             data = encode_stored(self._path, committed, None if committing is None else list(committing))
             write = Create(self._path, data) if self._node is None else Put(self._path, data, self._node.version)
             return [write, *self.metadata.plan_cleanup(committed)]
@@ -128,7 +128,7 @@ class Progress:
             if txid <= self.committed or self.metadata.has_later(txid):
                 raise InternalError(f"{self._id!r}: transaction {txid} was begun before, but its metadata is gone")
             if txid > 1 and not self.metadata.has(txid - 1):
-                raise InternalError(f"{self._id!r}: transaction {txid} cannot begin without the metadata of the last")
+                raise InternalError(f"{self._id!r}: transaction {txid} cannot begin: its predecessor has no metadata")
             return [self.metadata.plan_create(txid, metadata)]
 
         self._write(plan)
@@ -206,7 +206,7 @@ def forget(store: StateStore, transactional_id: str) -> None:
     """
     layout.check_id(transactional_id)
     if shared := _SHARED.get(transactional_id):
-        raise UsageError(f"transactional id {transactional_id!r} cannot be forgotten: {shared} lie there")
+        raise UsageError(f"transactional id {transactional_id!r} cannot be forgotten: it holds {shared}")
     _delete(store, layout.topology_path(transactional_id))
 
 

@@ -70,7 +70,7 @@ class RotatingState:
         return [Delete(self._path(txid)) for txid in self.txids if txid < before]
 
     def applied(self, writes: Iterable[Write]) -> None:
-        """Apply writes that the store has accepted to the cache. Writes outside this folder are ignored."""
+        """Update the cache with writes that the store has accepted. Writes outside this folder are ignored."""
         for write in writes:
             folder, _, name = write.path.rpartition("/")
             if folder != self.folder:

@@ -37,7 +37,7 @@ Requirements on the caller:
     key in the batch before the update.
 4.  Use a table for one topology and one rule only.
 
-Then every transaction has taken effect once on each key: the invariant at the last commit.
+Then, by the invariant at the last commit, every transaction has taken effect once on each key.
 """
 
 from __future__ import annotations  # pure
@@ -76,7 +76,7 @@ def transactional(table: str, attempt: TransactionAttempt, updates: Mapping[str,
     for key, update in updates.items():
         row = rows.get(key)
         if row is not None and row.txid > attempt.txid:
-            raise _stale(table, attempt, f"key {key!r} is of transaction {row.txid}")
+            raise _stale(table, attempt, f"key {key!r} was changed by transaction {row.txid}")
         if row is not None and row.txid == attempt.txid:
             values[key] = row.value
         else:
@@ -101,8 +101,8 @@ def opaque(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update
         row = rows.get(key)
         if row is not None and row.txid > newest:
             raise UsageError(
-                f"table {table!r}: {attempt} finds key {key!r} changed by transaction {row.txid}, without the mark of"
-                " the opaque rule: a table belongs to one rule"
+                f"table {table!r}: {attempt} finds that transaction {row.txid} has changed key {key!r} without setting"
+                " the mark of the opaque rule: a table belongs to one rule"
             )
         puts[key] = _after(row, attempt.txid, update)
     values = {key: puts[key].value for key in updates}
@@ -110,13 +110,13 @@ def opaque(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update
 
 
 def _take_back(rows: Mapping[str, Row]) -> tuple[dict[str, Row], set[str]]:
-    """Return the rows as they were before their transaction, and the keys to delete because it created them."""
+    """Return the rows as they were before their transaction, and the keys that the transaction created, to delete."""
     restored = {key: Row(row.txid - 1, row.previous) for key, row in rows.items() if row.has_previous}
     return restored, rows.keys() - restored.keys()
 
 
 def _after(row: Row | None, txid: int, update: Update) -> Row:
-    """Return a row after an update by a transaction, which has possibly updated the row before."""
+    """Return a row after an update by transaction ``txid``, which can have updated the row already."""
     if row is None:
         return Row(txid, _apply(update, None))
     if row.txid == txid:
@@ -131,6 +131,6 @@ def _apply(update: Update, value: JsonValue) -> JsonValue:
 
 def _stale(table: str, attempt: TransactionAttempt, why: str) -> StaleAttemptError:
     return StaleAttemptError(
-        f"table {table!r}: {attempt} is over, since {why}. If this goes on, the table was written by another topology,"
-        " or the progress of this one was deleted: give it a new table"
+        f"table {table!r}: {attempt} is over, since {why}. If this persists, another topology writes to the table, or"
+        " the progress of this topology was deleted: give this topology a new table"
     )

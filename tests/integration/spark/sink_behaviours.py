@@ -107,7 +107,7 @@ class SinkBehaviours:
     def test_an_earlier_transaction_is_stale(self, spark: SparkSession, place: Place, is_opaque: bool) -> None:
         pipe = Pipe(spark, place, is_opaque=is_opaque)
         pipe.run(7, 1, {"a": 1})
-        with pytest.raises(StaleAttemptError, match="the progress of this one was deleted"):
+        with pytest.raises(StaleAttemptError, match="the progress of this pipeline was deleted"):
             pipe.run(6, 2, {"b": 1})
         assert place.totals() == {"a": 1}
 
@@ -126,7 +126,7 @@ class SinkBehaviours:
         pipe.sink.discard(*dropped)
         pipe.sink.discard(*dropped)
         pipe.sink.commit(*kept)
-        with pytest.raises(UnavailableError, match="is gone"):
+        with pytest.raises(UnavailableError, match="are gone"):
             pipe.sink.commit(*dropped)
         assert (place.totals(), place.staged()) == ({"a": 1}, [])
 
@@ -145,7 +145,7 @@ class SinkBehaviours:
         assert place.staged() != []
         Pipe(spark, place, is_opaque=False)
         assert place.staged() == []
-        with pytest.raises(UnavailableError, match="is gone"):
+        with pytest.raises(UnavailableError, match="are gone"):
             dead.sink.commit(*left)
         assert place.totals() == {}
 

@@ -143,4 +143,4 @@ def test_a_context_that_is_stopped_ends_the_task_as_well(tmp_path: Path) -> None
     with program(tmp_path, {**CONF, "pipeline.retry.pause.secs": 0.1}, COUNTS + STOPPED) as run:
         wait_until((tmp_path / "stopped").exists, 120, what="the context is stopped")
         (tmp_path / "open").touch()
-        run.wait_for("SparkLostError: the Spark session is gone, found while", 60)
+        run.wait_for("SparkLostError: the Spark session is gone, noticed while", 60)

@@ -30,7 +30,7 @@ def cluster() -> Iterator[MockCluster]:
         yield made
 
 
-AWAY = r"(broker 2 does not answer|no broker leads it|.* No leaders found)"
+AWAY = r"(broker 2 does not answer|no broker leads the partition|.* No leaders found)"
 """It depends on whether the other broker has noticed yet."""
 
 
@@ -151,7 +151,7 @@ def test_an_opaque_batch_goes_without_a_partition_that_is_away(cluster: MockClus
         assert emitter.emit_partition_batch(fresh(), kept, 1, before) is before
         (error,) = kept.errors  # once
         assert re.fullmatch(
-            rf"component 'source', topic 'words', partition 1: {AWAY}; batches go on without it until it is back", error
+            rf"component 'source', topic 'words', partition 1: {AWAY}; batches leave it out until it is back", error
         )
         assert emitter.emit_partition_batch(fresh(), kept, 0, None) == ["words", 0, 0, 3]
         cluster.bring_up(2)
@@ -168,7 +168,7 @@ def test_a_partition_without_a_leader_is_away_and_begins_at_its_end_as_it_was_to
         kept = Kept()
         before = once_it_works(lambda: emitter.emit_partition_batch(fresh(), kept, 0, None))
         assert before == ["words", 0, -1, -1]
-        assert "topic 'words', partition 0: no broker leads it; batches go on" in kept.errors[0]
+        assert "topic 'words', partition 0: no broker leads the partition; batches leave it out" in kept.errors[0]
         cluster.lead("words", 0, 1)
         wait_until(lambda: emitter.emit_partition_batch(fresh(), kept, 0, before) == ["words", 0, 3, 3], 30)
         assert kept.splits == []
@@ -201,7 +201,9 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_old_offset(cluster: Moc
         wait_until(lambda: coordinator.has_more(0, None), what="the partition is known")
         assert coordinator.has_more(0, ["words", 0, 0, 10])  # so that the emitter says it
         emit = emitter.emit_partition_batch if opaque else emitter.emit_partition_batch_new
-        with pytest.raises(ReportedFailedException, match="it was read up to offset 10 and ends at 3; if the topic"):
+        with pytest.raises(
+            ReportedFailedException, match="the pipeline has read up to offset 10, but the log ends at 3; if the topic"
+        ):
             emit(attempt(1), Kept(), 0, ["words", 0, 0, 10])
 
 
@@ -249,7 +251,7 @@ def test_a_partition_that_brokers_have_not_heard_of_does_not_begin_anew(cluster:
     with emitter_of(KafkaTopics(cluster.addresses, "words")) as emitter:
         once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))
         assert emitter.emit_partition_batch_new(attempt(2), Kept(), 2, None) is None
-        with pytest.raises(ReportedFailedException, match="topic 'words', partition 2: no broker leads it"):
+        with pytest.raises(ReportedFailedException, match="topic 'words', partition 2: no broker leads the partition"):
             emitter.emit_partition_batch_new(attempt(2), Kept(), 2, read)
     with emitter_of(KafkaTopics(cluster.addresses, "words", opaque=True)) as emitter:
         once_it_works(lambda: emitter.emit_partition_batch(attempt(1), Kept(), 0, None))

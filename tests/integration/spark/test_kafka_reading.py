@@ -61,7 +61,7 @@ def test_a_broker_that_is_away_fails_the_batch_with_one_sentence(spark: SparkSes
         addresses = gone.addresses
     source = KafkaTopics(addresses, "words", timeout_s=0.5)
     sentence = (
-        rf"UnavailableError: topic 'words', partition 0 of the brokers {addresses}, offsets 5 to 9 were wanted: "
+        rf"UnavailableError: topic 'words', partition 0 of the brokers {addresses}, while reading offsets 5 to 9: "
         rf"at offset 5: no data arrived for 0.5 s: "
     )
     with pytest.raises(PythonException, match=sentence):
@@ -83,5 +83,7 @@ def test_deleted_records_are_an_error_and_not_skipped(
     topic = cluster.create(f"deleted-{opaque}")
     cluster.produce(topic, 0, [bytes(100_000)] * 100)  # more than is kept
     source = KafkaTopics(cluster.addresses, topic, opaque=opaque)
-    with pytest.raises(kind, match=r"offsets 0 to 9 were wanted: offsets 0 to 9 were deleted, by retention or by hand"):
+    with pytest.raises(
+        kind, match=r"while reading offsets 0 to 9: offsets 0 to 9 were deleted, by retention or by hand"
+    ):
         offsets(source, [topic, 0, 0, 10])

@@ -160,7 +160,9 @@ def test_a_topic_that_is_deleted_and_made_anew_is_not_read_from_the_old_offset(b
     produce(broker.producer(), topic, range(3))
     with emitter_of(source) as emitter:
         once_it_works(lambda: emitter.emit_partition_batch_new(attempt(2), Kept(), 0, None))
-        with pytest.raises(ReportedFailedException, match="it was read up to offset 10 and ends at 3"):
+        with pytest.raises(
+            ReportedFailedException, match="the pipeline has read up to offset 10, but the log ends at 3"
+        ):
             emitter.emit_partition_batch_new(attempt(2, 1), Kept(), 0, split)
 
 

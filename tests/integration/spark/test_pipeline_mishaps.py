@@ -161,6 +161,6 @@ def test_a_sink_that_is_away_for_longer_than_a_batch_may_take_stops_nothing(tmp_
     with LocalCluster() as cluster:
         cluster.submit("numbers", Numbers(Away(tmp_path / "there", log)).topology(), conf)
         cluster.wait_until(lambda: list(log).count("open") >= 8, timeout=60)  # a second between them
-        assert "have not been there for 3 s" in str(cluster.errors("numbers"))
+        assert "are not ready after 3 s" in str(cluster.errors("numbers"))
         (tmp_path / "there").touch()
         cluster.wait_until(lambda: list(log)[-3:] == [1, 2, 3], timeout=60)

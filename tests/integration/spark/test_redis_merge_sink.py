@@ -134,7 +134,7 @@ def test_what_the_transactional_rule_wrote_cannot_be_taken_back(hashes: Hashes) 
     hashes.open(is_opaque=False)
     hashes.run(1, 1, ["a", 1, None, None, None, None])
     hashes.open(is_opaque=True)
-    with pytest.raises(UsageError, match="of a source that is not opaque"):
+    with pytest.raises(UsageError, match="was committed while the source was not opaque"):
         hashes.run(1, 2, ["a", 1, None, None, None, None])
     hashes.run(2, 3, ["a", 1, None, None, None, None])
     assert hashes.read() == {"a": {"n": "2"}}

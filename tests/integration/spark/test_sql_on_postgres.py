@@ -89,7 +89,7 @@ def test_what_a_dead_driver_has_staged_goes_and_what_is_another_pipelines_stays(
     assert staging_tables(place) == sorted([other.staging, staged.staging])
     alive = Run(spark, state(place, add="count"))
     assert staging_tables(place) == [other.staging]
-    with pytest.raises(UnavailableError, match=r"0 of 1 staged rows are there: .* another driver of this pipeline"):
+    with pytest.raises(UnavailableError, match=r"0 of 1 staged rows are left: .* another driver of this pipeline"):
         dead.sink.commit(A(1, 1), staged)
     alive.stage(A(1, 2), [("a", 1)])
     alive.sink.discard(A(1, 2), None)
@@ -111,7 +111,7 @@ def test_a_crash_of_the_server_between_stage_and_commit_is_noticed(
         run.sink.discard(A(2, 3), None)
     finally:
         place.server.start()
-    with pytest.raises(UnavailableError, match="0 of 2 staged rows are there: the server has crashed"):
+    with pytest.raises(UnavailableError, match="0 of 2 staged rows are left: the server has crashed"):
         run.sink.commit(A(2, 2), staged)
     run.sink.discard(A(2, 2), staged)
     assert counts(place) == {"a": 1}

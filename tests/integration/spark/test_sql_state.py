@@ -214,10 +214,10 @@ def test_columns_that_do_not_fit_the_roles_are_mistakes_before_any_row_is_comput
     run = Run(spark, state(place, add="count"))
     broken = "raise_error('no row was to be computed')"
     for frame, message in [
-        (spark.range(1).selectExpr(f"{broken} AS word"), "column 'count' is expected by add and is not in the result"),
+        (spark.range(1).selectExpr(f"{broken} AS word"), "column 'count' is named in add but is not in the result"),
         (
             spark.range(1).selectExpr(f"{broken} AS word", "1 AS count", "2 AS extra"),
-            "column 'extra' of the result is in no role",
+            "column 'extra' of the result has no role",
         ),
         (
             spark.range(1).selectExpr("'a' AS word", f"{broken} AS count"),
@@ -246,15 +246,18 @@ def test_a_table_of_the_users_is_used_as_it_is(spark: SparkSession, place: SqlPl
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("word TEXT PRIMARY KEY", "has no column 'count', and the result has: add one of type (INTEGER|bigint)"),
-        ("word TEXT PRIMARY KEY, count TEXT", "'count' is there with type (?i:text), and the result's is bigint"),
+        ("word TEXT PRIMARY KEY", "has no column 'count': add one of type (INTEGER|bigint), as in the result"),
+        ("word TEXT PRIMARY KEY, count TEXT", "'count' has type (?i:text), but the result's column has type bigint"),
         (
             "word INTEGER PRIMARY KEY, count BIGINT",
-            "'word' is there with type (?i:integer), and the result's is string",
+            "'word' has type (?i:integer), but the result's column has type string",
         ),
-        ("word TEXT, count BIGINT", r"without a primary key or unique index on exactly \(word\)"),
+        ("word TEXT, count BIGINT", r"has no primary key or unique index on exactly \(word\)"),
         ("word TEXT, count BIGINT, PRIMARY KEY (word, count)", r"unique index on exactly \(word\)"),
-        ("word TEXT PRIMARY KEY, count BIGINT, x TEXT NOT NULL", "column 'x' is there, NOT NULL and without a default"),
+        (
+            "word TEXT PRIMARY KEY, count BIGINT, x TEXT NOT NULL",
+            "column 'x' is NOT NULL without a default, and the result has no such",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_a_mistake(spark: SparkSession, place: SqlPlace, table: str, message: str) -> None:
@@ -267,7 +270,7 @@ def test_a_new_column_needs_one_in_the_table_and_replays_still_take_back(spark: 
     Run(spark, state(place, add="count"), is_opaque=True).batch(1, 1, [("a", 1), ("b", 1)])
     run = Run(spark, state(place, add=["count", "bytes"]), is_opaque=True)
     schema = "word STRING, count INT, bytes INT"
-    with pytest.raises(UsageError, match="table 'counts' is there and has no column 'bytes'"):
+    with pytest.raises(UsageError, match="table 'counts' exists and has no column 'bytes'"):
         run.stage(A(1, 2), [("a", 1, 1)], schema)
     place.execute("ALTER TABLE counts ADD COLUMN bytes BIGINT")
     run.batch(1, 3, [("a", 2, 2)], schema)

@@ -66,7 +66,7 @@ def test_a_checkpoint_that_was_set_back_is_an_error(tmp_path):
     query = Feeding(tmp_path, SCHEMA, "q")
     query.feed(4, [[1]])
     query.feed(5, [[1]])
-    with pytest.raises(UsageError, match="micro-batch 4 of query q comes again, and 5 is published"):
+    with pytest.raises(UsageError, match="micro-batch 4 of query q is repeated, but 5 is already published"):
         query.feed(4, [[1]])
 
 
@@ -126,7 +126,7 @@ def test_a_directory_is_for_one_component(tmp_path):
 
 def test_a_directory_of_the_other_side_is_refused(tmp_path):
     ExchangeDirectory(tmp_path).describe(about(MICRO_BATCHES))
-    with pytest.raises(UsageError, match="is for rows that a topology ingests"):
+    with pytest.raises(UsageError, match="cannot be read: a topology ingests its rows"):
         ExportReader(str(tmp_path), COLUMNS, {}).initialOffset()
 
 
@@ -142,7 +142,7 @@ def test_a_transaction_below_one_that_is_there_is_refused(tmp_path):
         _TaskExport(str(tmp_path), about(TRANSACTIONS), 0, 1).publish(TransactionAttempt(txid, txid), [[1]])
     late = _TaskExport(str(tmp_path), about(TRANSACTIONS), 0, 1)
     late.publish(TransactionAttempt(4, 5), [[1]])
-    with pytest.raises(StaleAttemptError, match=r"has rows of transaction 4.*give it a new directory"):
+    with pytest.raises(StaleAttemptError, match=r"has rows of transaction 4.*use a new directory"):
         late.publish(TransactionAttempt(3, 6), [[1]])
 
 

@@ -102,7 +102,9 @@ def test_a_query_that_prunes_reads_the_transaction_ids_and_deletes_what_it_has_r
 
 def test_mistakes_are_told_in_a_sentence(spark, exported, tmp_path):
     source = spark.readStream.format("tupletree")
-    with pytest.raises(PySparkException, match="either option 'topology', the name of a topology, or option 'path'"):
+    with pytest.raises(
+        PySparkException, match="exactly one option is needed: 'topology', the name of a topology, or 'path'"
+    ):
         source.load()
     with pytest.raises(PySparkException, match=r"no topology has exported to .* yet: start the topology"):
         source.option("path", str(tmp_path / "nothing")).load()

@@ -105,7 +105,7 @@ def test_the_transaction_id_comes_as_a_column(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("schema", "fault"),
     [
-        ("word STRING, m BIGINT", "component 'out': the schema has a column 'm', and the tuples have the fields"),
+        ("word STRING, m BIGINT", "component 'out': the schema has a column 'm', but the tuples have the fields"),
         ("word BIGINT", "component 'out': column 'word' is int64"),
     ],
 )

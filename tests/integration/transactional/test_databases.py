@@ -228,9 +228,9 @@ def test_a_table_of_a_newer_format_is_one_clear_error(place: Place, database: Da
 def test_a_table_that_somebody_else_made_is_left_alone(place: Place, database: Database) -> None:
     database.apply("words", put({"a": Row(1, 1)}))
     place.make_foreign("theirs")
-    with pytest.raises(UsageError, match="table 'theirs' is there already and Tupletree did not make it"):
+    with pytest.raises(UsageError, match="table 'theirs' exists already, but Tupletree did not create it"):
         database.read("theirs")
-    with pytest.raises(UsageError, match="table 'theirs' is there already and Tupletree did not make it"):
+    with pytest.raises(UsageError, match="table 'theirs' exists already, but Tupletree did not create it"):
         database.apply("theirs", put({"a": Row(1, 1)}))
 
 

@@ -89,20 +89,22 @@ def test_a_query_that_began_when_nothing_was_there_reads_from_wherever_it_begins
 
 def test_files_that_are_gone_are_an_error_and_not_skipped():
     offer = transactions(files((1, 1), (3, 3)))
-    with pytest.raises(UsageError, match=r"transaction 2 is to be read, and files of it are gone"):
+    with pytest.raises(UsageError, match=r"transaction 2 cannot be read: some of its files are gone"):
         offer.chunks({"txid": 0}, {"txid": 3})
-    with pytest.raises(UsageError, match=r"transaction 1 is to be read"):
+    with pytest.raises(UsageError, match=r"transaction 1 cannot be read"):
         transactions({}).chunks({"txid": 0}, {"txid": 1})
 
 
 def test_what_another_query_has_removed_is_an_error():
     offer = transactions(files((8, 1)), removed=7)
-    with pytest.raises(UsageError, match=r"up to 7 were removed by another query, and this one has read up to 5"):
+    with pytest.raises(
+        UsageError, match=r"up to 7 were removed by another query, but this query has read only up to 5"
+    ):
         offer.latest({"txid": 5}, None)
 
 
 def test_a_stream_that_began_anew_under_an_old_checkpoint_is_an_error():
-    with pytest.raises(UsageError, match=r"up to 50 were read, and the newest is 1: the stream was restarted"):
+    with pytest.raises(UsageError, match=r"up to 50 were read, but the newest is 1: the stream was restarted"):
         transactions(files((1, 1))).latest({"txid": 50}, None)
 
 
@@ -122,7 +124,7 @@ def test_segments_are_offered_task_by_task():
     assert names(offer.chunks({"0": 1}, {"0": 3, "11": 1})) == sorted(
         [segment_file(0, 2), segment_file(0, 3), segment_file(11, 1)]
     )
-    with pytest.raises(UsageError, match=r"segment 2 of task 11 is to be read, and it is gone"):
+    with pytest.raises(UsageError, match=r"segment 2 of task 11 cannot be read: its file is gone"):
         offer.chunks({"0": 3}, {"0": 3, "11": 2})
 
 

@@ -42,12 +42,12 @@ def test_ddl_is_understood_as_spark_does(ddl, simple):
         ("", "names no columns"),
         ("word", "ends where a type was expected"),
         ("word STRING,", "ends where the name of a column was expected"),
-        ("word STRING count BIGINT", "cannot be understood at 'count'"),
+        ("word STRING count BIGINT", "cannot be parsed at 'count'"),
         ("word VARCHAR(3)", "has the type VARCHAR; one of BOOLEAN"),
         ("a ARRAY<INT", "an end where '>' was expected"),
-        ("a DECIMAL(x)", "cannot be understood at 'x'"),
+        ("a DECIMAL(x)", "cannot be parsed at 'x'"),
         ("a INT, A STRING", "names a column twice"),
-        ("a; INT", "cannot be understood at ';'"),
+        ("a; INT", "cannot be parsed at ';'"),
         (StructType(), "names no columns"),
     ],
 )
@@ -61,7 +61,7 @@ def test_columns_are_taken_out_of_a_tuple_by_name():
     select = rows.selector(("attempt", "count", "word"), schema("word STRING, count BIGINT"))
     assert tuple(select(["x", 3, "a"])) == ("a", 3)
     assert tuple(rows.selector(("attempt", "n"), schema("n INT"))(["x", 3])) == (3,)
-    with pytest.raises(UsageError, match="has a column 'word', and the tuples have the fields attempt, count"):
+    with pytest.raises(UsageError, match="has a column 'word', but the tuples have the fields attempt, count"):
         rows.selector(("attempt", "count"), schema("word STRING"))
 
 

@@ -192,7 +192,7 @@ def test_a_file_that_shrank_is_named_until_it_is_back(tmp_path: Path) -> None:
         with pytest.raises(ReportedFailedException) as caught:
             topology.begin()
         assert str(caught.value) == (
-            f"file {tmp_path}/a: 8 bytes of it were read, and it has 4: a file may grow, but never shrink"
+            f"file {tmp_path}/a: 8 bytes were already read, but the file has only 4: a file may grow, but never shrink"
         )
     write(tmp_path, a="one\ntwo\nthree\n")
     assert topology.rest() == [["three"]]

@@ -65,12 +65,14 @@ def test_a_batch_takes_up_to_the_limit_and_not_more_than_there_is() -> None:
 
 
 def test_a_log_that_ends_before_what_was_read_of_it_is_another_one() -> None:
-    with pytest.raises(OutOfRangeError, match=r"topic 'words', partition 3: it was read up to offset 1,000 and ends"):
+    with pytest.raises(
+        OutOfRangeError, match=r"topic 'words', partition 3: the pipeline has read up to offset 1,000, but the log ends"
+    ):
         position(PLACE, ["words", 3, 900, 1000], Bounds(0, 20), "earliest")
 
 
 def test_a_batch_of_another_partition_is_not_gone_on_from() -> None:
-    with pytest.raises(OutOfRangeError, match=r"the batch before was one of topic 'lines', partition 3; with other to"):
+    with pytest.raises(OutOfRangeError, match=r"the previous batch was of topic 'lines', partition 3; with other to"):
         position(PLACE, ["lines", 3, 0, 10], Bounds(0, 20), "earliest")
 
 

@@ -128,9 +128,13 @@ def test_a_file_that_shrank_or_vanished_is_named(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one\ntwo\n")
     source = TextFiles(path)
-    with pytest.raises(ReportedFailedException, match=f"file {path}: it is to be read up to byte 12, and it has 8"):
+    with pytest.raises(
+        ReportedFailedException, match=f"file {path}: bytes up to 12 were expected, but there are none after byte 8"
+    ):
         rows(source, [[str(path), 4, 12]])
-    with pytest.raises(ReportedFailedException, match=f"file {path}: it is to be read up to byte 12, and it has 8"):
+    with pytest.raises(
+        ReportedFailedException, match=f"file {path}: bytes up to 12 were expected, but there are none after byte 8"
+    ):
         rows(source, cut([[str(path), 4, 12]], 3, 1))
     path.unlink()
     with pytest.raises(ReportedFailedException, match=f"file {path} cannot be read: No such file"):
@@ -170,7 +174,7 @@ def test_what_is_no_size_is_named(size: Any) -> None:
         ({"encoding": "utf-16"}, "a line does not end with the byte 10 in the encoding 'utf-16'"),
         ({"errors": "shrug"}, "unknown error handler name 'shrug'"),
         ({"options": "x"}, "options is 'x'; a dict of Spark's options was expected"),
-        ({"options": {"Mode": "x"}}, "'Mode' cannot be in options: that is the argument mode"),
+        ({"options": {"Mode": "x"}}, "'Mode' cannot be in options: use the argument 'mode'"),
         ({"options": {"multiLine": True}}, "'multiLine' cannot be in options: a row is one line"),
     ],
 )
@@ -186,7 +190,7 @@ def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message:
     [
         ({"header": "yes"}, "header is 'yes'; True or False was expected"),
         ({"separator": ""}, "separator is ''; one or more characters were expected"),
-        ({"options": {"sep": ";"}}, "'sep' cannot be in options: that is the argument separator"),
+        ({"options": {"sep": ";"}}, "'sep' cannot be in options: use the argument 'separator'"),
     ],
 )
 def test_a_mistake_in_the_arguments_of_csv_files_is_named(arguments: dict[str, Any], message: str) -> None:

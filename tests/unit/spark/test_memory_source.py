@@ -73,12 +73,12 @@ def test_its_spout_says_which_rule_it_takes() -> None:
     [
         ({"max_rows_per_batch": 0}, "max_rows_per_batch is 0; at least 1 was expected"),
         ({"schema": None}, "schema is None; columns in Spark's DDL were expected"),
-        ({"partitions": {0: [], 2: []}}, "the partitions are 0, 2; they are numbered 0, 1, 2, …"),
+        ({"partitions": {0: [], 2: []}}, "the partitions are 0, 2; the numbers 0, 1, 2, … were expected"),
         ({"partitions": 7}, "partitions is 7; a list of lists of rows was expected"),
         ({"partitions": ["ab"]}, "partition 0 is 'ab'; a list of rows was expected"),
         ({"partitions": [["ab"]]}, "row 0 of partition 0 is 'ab'; a list of values was expected"),
         ({"partitions": [[[1]], [[1, 2]]]}, r"row 0 of partition 1 is \[1, 2\]; a list of 1 values, as in the rows"),
-        ({"away": "/away"}, "only an opaque source can have partitions that disappear"),
+        ({"away": "/away"}, "'away' requires an opaque source"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_named(arguments: dict[str, Any], message: str) -> None:
@@ -91,5 +91,5 @@ def test_a_fraction_is_not_cut_off_to_be_an_integer() -> None:
     (batch,) = record_batches(iter([[1], [2.0], [None]]), schema)
     assert batch.to_pydict() == {"n": [1, 2, None]}
     for number in (1.5, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=f"column 'n' is int32, and has the value {number}"):
+        with pytest.raises(ValueError, match=f"column 'n' is int32, but a row has the value {number}"):
             list(record_batches(iter([[1], [number]]), schema))

@@ -107,7 +107,8 @@ def test_a_file_that_changed_or_vanished_is_named(tmp_path: Path) -> None:
     write(path, [1])
     source = ParquetFiles(tmp_path)
     with pytest.raises(
-        ReportedFailedException, match=f"file {path}: row group 1 is to be read, and it has 1: a Parquet"
+        ReportedFailedException,
+        match=f"file {path}: row group 1 was expected, but the file has only 1 row groups: a Parquet",
     ):
         rows(source, [[str(path), 0, 2]])
     path.write_bytes(b"no Parquet at all")

@@ -24,7 +24,7 @@ def test_two_sinks_for_one_target_are_refused(tmp_path: Path, make: object) -> N
         state: Sink = make(tmp_path)  # type: ignore[operator]
         sinks = [make(tmp_path)]  # type: ignore[operator]
 
-    with pytest.raises(TopologyError, match=r"Twice has two sinks for .*words.*; one for each was expected"):
+    with pytest.raises(TopologyError, match=r"Twice has two sinks for .*words.*; one sink per target was expected"):
         Twice().topology()
 
 

@@ -70,7 +70,10 @@ def test_tables_of_many_kinds_are_used_as_they_are(path: Path, table: str) -> No
         ),
         ("CREATE TABLE counts (word TEXT, count INT); CREATE UNIQUE INDEX i ON counts (lower(word))", "exactly"),
         ("CREATE VIEW counts AS SELECT 'a' AS word, 1 AS count", "'word'|exactly"),
-        ("CREATE TABLE counts (id TEXT NOT NULL PRIMARY KEY, word TEXT UNIQUE, count INT)", "'id' is there, NOT NULL"),
+        (
+            "CREATE TABLE counts (id TEXT NOT NULL PRIMARY KEY, word TEXT UNIQUE, count INT)",
+            "'id' is NOT NULL without a default",
+        ),
     ],
 )
 def test_tables_that_cannot_take_the_rows_are_mistakes(path: Path, table: str, message: str) -> None:

@@ -61,7 +61,7 @@ def test_a_string_with_a_collation_is_a_string() -> None:
         ("a", {"min": ["b"], "replace": ["b"]}, "column 'b' is in min and in replace"),
         ("a", {"add": "at", "last": {"b": "at"}}, "column 'at' is in add and in the ordering column of last"),
         ("a", {"last": {"b": "a"}}, "column 'a' is in key and in the ordering column of last"),
-        ("a", {"last": "b"}, "last='b': a dict from each column to the one that orders it was expected"),
+        ("a", {"last": "b"}, "last='b': a dict from each column to its ordering column was expected"),
         ("a", {"add": [1]}, r"add=\[1\]: names of columns were expected"),
         ("a", {"add": "tupletree_x"}, "begins with tupletree_"),
         ("a", {"table": "x y"}, "table 'x y': a name has 1 to 48 letters"),
@@ -77,9 +77,9 @@ def test_roles_that_cannot_be_meant_are_mistakes(key: Any, given: dict[str, Any]
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"word": "string"}, "table 't': column 'n' is expected by add and is not in the result, which has word"),
-        ({"n": "int"}, "column 'word' is expected by key and is not in the result, which has n"),
-        ({"word": "string", "n": "int", "x": "int"}, "column 'x' of the result is in no role"),
+        ({"word": "string"}, "table 't': column 'n' is named in add but is not in the result, which has word"),
+        ({"n": "int"}, "column 'word' is named in key but is not in the result, which has n"),
+        ({"word": "string", "n": "int", "x": "int"}, "column 'x' of the result has no role"),
         ({"word": "string", "n": "string"}, "column 'n' is in add and of type string: a number was expected"),
         ({"word": "string", "n": "boolean"}, "column 'n' is in add and of type boolean: a number was expected"),
         ({"word": "array<string>", "n": "int"}, "column 'word' is of type array<string>, and one of tinyint, "),
@@ -92,7 +92,7 @@ def test_a_result_that_does_not_fit_the_roles_is_a_mistake(schema: dict[str, str
 
 
 def test_a_result_with_a_column_twice_is_a_mistake() -> None:
-    with pytest.raises(UsageError, match="column 'n' is there twice in the result"):
+    with pytest.raises(UsageError, match="column 'n' occurs twice in the result"):
         roles(add="n").plan([("word", "string"), ("n", "int"), ("n", "int")])
 
 
@@ -110,12 +110,12 @@ def test_a_table_may_have_more_columns_that_need_no_value_and_more_indexes() -> 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (StoredTable({"word": WORD}, UNIQUE), "has no column 'n', and the result has: add one of type BIG"),
-        (StoredTable({"word": WORD, "n": WORD}, UNIQUE), "'n' is there with type TEXT, .* bigint: BIG was expected"),
+        (StoredTable({"word": WORD}, UNIQUE), "has no column 'n': add one of type BIG, as in the result"),
+        (StoredTable({"word": WORD, "n": WORD}, UNIQUE), "'n' has type TEXT, .* bigint: BIG was expected"),
         (StoredTable({"word": WORD, "n": NUMBER}, [frozenset(["word", "n"])]), r"exactly \(word\)"),
         (
             StoredTable({"word": WORD, "n": NUMBER, "x": StoredColumn("TEXT", [], True)}, UNIQUE),
-            "'x' is there, NOT NULL and without a default",
+            "'x' is NOT NULL without a default",
         ),
     ],
 )
@@ -150,7 +150,9 @@ def test_what_a_commit_is_to_do_follows_from_the_note(note: Note, is_opaque: boo
     ],
 )
 def test_an_attempt_that_is_over_is_told_so(note: Note, is_opaque: bool, message: str) -> None:
-    with pytest.raises(StaleAttemptError, match=f"table 't': transaction 5 .*{message}.*give it a new table"):
+    with pytest.raises(
+        StaleAttemptError, match=f"table 't': transaction 5 .*{message}.*give this pipeline a new table"
+    ):
         decide("t", note, "p", A(5, 7), is_opaque)
 
 

@@ -39,7 +39,7 @@ def test_a_stream_is_found_by_its_name_on_either_side(transactional):
 def test_a_stream_that_is_not_there_or_not_the_only_one_is_told_in_a_sentence(transactional):
     for stream, fault in {
         "x": "topology 't' exports no stream 'x'; it exports 'counts', 'late'",
-        None: "topology 't' exports 'counts', 'late': option 'stream' must name one of them",
+        None: "topology 't' exports 'counts', 'late': option 'stream' must name exactly one of them",
     }.items():
         with pytest.raises(UsageError, match=fault):
             endpoint("t", transactional, EXPORT, stream)

@@ -154,7 +154,7 @@ def test_a_transactional_map_behind_an_opaque_spout_is_refused():
     bolt.counts = TransactionalMap(MemoryDatabase(), "counts")
     assert refused(lambda: one.set_bolt("wrong", bolt)) == (
         "component 'wrong': 'counts' is a TransactionalMap, which is for identical replays; "
-        "those of the opaque spout 'words' may differ and need an OpaqueMap"
+        "replays of the opaque spout 'words' may differ: use an OpaqueMap"
     )
     builder().set_bolt("fits", bolt)
 

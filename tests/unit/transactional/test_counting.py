@@ -120,7 +120,7 @@ def test_a_committer_waits_for_its_commit_tuple_and_acks_what_was_processed_befo
 
 def test_a_committer_that_lost_what_was_processed_fails_the_commit():
     [fail, _] = committer().commit(attempt(), "commit")
-    assert fail == Fail(["commit"], f"{attempt()}: what was processed of it is lost")
+    assert fail == Fail(["commit"], f"{attempt()}: its early reports are lost")
 
 
 def test_a_commit_told_twice_commits_once():
@@ -146,7 +146,7 @@ def test_downstream_of_a_committer_early_reports_are_acked_and_late_ones_held():
 def test_downstream_of_a_committer_a_late_report_finds_out_that_early_ones_are_lost():
     counts = BatchCounts({A: False, B: True}, is_committer=False)
     [fail, _] = counts.report(attempt(), B, 0, 0, "b")
-    assert fail == Fail(["b"], f"{attempt()}: what was processed of it is lost")
+    assert fail == Fail(["b"], f"{attempt()}: its early reports are lost")
 
 
 def test_a_copy_of_an_early_report_at_a_late_component_is_acked_like_the_first():

@@ -115,4 +115,4 @@ def test_a_replay_of_another_size_fails_and_is_reported() -> None:
     batch(bolt, attempt(1, 0))
     batch(bolt, attempt(1, 1))
     assert collector.ends == [("ack", attempt(1, 0)), ("fail", attempt(1, 1))]
-    assert "transaction 1: emitted 3 tuples, the first time 2" in collector.errors[0]
+    assert "transaction 1: emitted 3 tuples, but 2 the first time" in collector.errors[0]

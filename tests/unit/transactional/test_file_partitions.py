@@ -190,14 +190,14 @@ def test_a_file_that_shrank_is_named_until_it_is_back(tmp_path: Path) -> None:
     with pytest.raises(ReportedFailedException) as caught:
         reader.begin()
     assert str(caught.value) == (
-        f"component 'lines', file {tmp_path}/a: 8 bytes of it were read, and it has 4: a file may grow, but "
-        f"never shrink"
+        f"component 'lines', file {tmp_path}/a: 8 bytes were already read, but the file has only 4: a file may grow, "
+        f"but never shrink"
     )
     with pytest.raises(ReportedFailedException) as caught:
         reader.emit(1)
     assert str(caught.value) == (
-        f"component 'lines', file {tmp_path}/a: transaction 1 reads up to byte 8, and it has 4: a file may grow, but "
-        f"never shrink"
+        f"component 'lines', file {tmp_path}/a: transaction 1 reads up to byte 8, but none follows byte 4: "
+        f"a file may grow, but never shrink"
     )
     write(tmp_path, a="one\ntwo\nthree\n")
     assert (reader.emit(1), reader.next()) == ([["one", "two"]], ["three"])
@@ -208,9 +208,7 @@ def test_a_file_that_vanished_is_an_error_for_a_replay_and_no_news_for_others(tm
     reader = Reader(FilePartitionSpout(tmp_path))
     reader.begin()
     (tmp_path / "a").unlink()
-    with pytest.raises(
-        ReportedFailedException, match=f"{tmp_path}/a: transaction 1 reads it, and cannot: No such file"
-    ):
+    with pytest.raises(ReportedFailedException, match=f"{tmp_path}/a: transaction 1 cannot read it: No such file"):
         reader.emit(1)
     assert reader.rest() == []
     write(tmp_path, a="one\ntwo\n")
@@ -242,7 +240,7 @@ def test_bytes_that_are_no_characters_are_named_with_their_place(tmp_path: Path)
     ("arguments", "message"),
     [
         ({"max_bytes_per_batch": 0}, "max_bytes_per_batch is 0; a number of bytes was expected"),
-        ({"fields": "line"}, "fields is 'line'; a list with the name of the line was expected"),
+        ({"fields": "line"}, "fields is 'line'; a list with one name other than 'attempt' was expected"),
         ({"fields": ["a", "b"]}, r"fields is \['a', 'b'\]; a list"),
         ({"fields": ["attempt"]}, r"fields is \['attempt'\]; a list"),
         ({"encoding": "utf-16"}, "a line does not end with the byte 10 in the encoding 'utf-16'"),
@@ -257,7 +255,9 @@ def test_a_mistake_in_the_arguments_is_named(arguments: Any, message: str) -> No
 
 
 def test_what_is_no_path_is_named() -> None:
-    with pytest.raises(UsageError, match="FilePartitionSpout: files is 7; a directory or a pattern was expected"):
+    with pytest.raises(
+        UsageError, match="FilePartitionSpout: files is 7; a file, a directory or a pattern was expected"
+    ):
         FilePartitionSpout(7)  # type: ignore[arg-type]
 
 

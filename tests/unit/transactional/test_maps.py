@@ -72,13 +72,16 @@ def test_two_databases_are_two(values: OpaqueMap) -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (lambda values: values.add(FIRST, {1: 1}), r"table 'words': a key is a str, and 1 is an int"),
-        (lambda values: values.get([b"a"]), r"a key is a str, and b'a' is a bytes"),
-        (lambda values: values.get("abc"), r"get takes several keys, get_one takes 'abc'"),
+        (lambda values: values.add(FIRST, {1: 1}), r"table 'words': keys must be str, but 1 is an int"),
+        (lambda values: values.get([b"a"]), r"keys must be str, but b'a' is a bytes"),
+        (lambda values: values.get("abc"), r"get takes a collection of keys; use get_one for the key 'abc'"),
         (lambda values: values.add(FIRST, {"a\0b": 1}), r"character that cannot be stored"),
         (lambda values: values.add(FIRST, {"\ud800": 1}), r"character that cannot be stored"),
-        (lambda values: values.add(FIRST, {"a": "1"}), r"table 'words', key 'a': a number can be added, '1' cannot"),
-        (lambda values: values.add((1, 1), {"a": 1}), r"made by a TransactionAttempt, not \(1, 1\)"),
+        (
+            lambda values: values.add(FIRST, {"a": "1"}),
+            r"table 'words', key 'a': '1' is not a number and cannot be added",
+        ),
+        (lambda values: values.add((1, 1), {"a": 1}), r"the attempt is \(1, 1\); a TransactionAttempt was expected"),
         (lambda values: values.update(FIRST, {"a": lambda old: {1, 2}}), r"key 'a': .* has a set"),
         (lambda values: values.update(FIRST, {"a": lambda old: (1, 2)}), r"key 'a': .* has a tuple"),
         (lambda values: values.update(FIRST, {"a": lambda old: [{3: 1}]}), r"the dict key 3, which is no str"),

@@ -68,7 +68,7 @@ class TestCoordinator:
 
     def test_fewer_partitions_than_before_begin_nothing(self, store: MemoryStore) -> None:
         with pytest.raises(
-            ReportedFailedException, match=r"'spout:coordinator': the source has 1 partitions, and had 3"
+            ReportedFailedException, match=r"'spout:coordinator': the source has 1 partitions, but had 3 before"
         ):
             self.coordinator(store, Source([9], take=2)).initialize_transaction(2, 3)
 

@@ -129,10 +129,10 @@ class Unfaithful(NumbersEmitter):
 @pytest.mark.parametrize(
     ("replayed", "what"),
     [
-        ([1], "emitted 1 tuples, the first time 2"),
-        ([1, 2, 3], "emitted 3 tuples, the first time 2"),
-        ([1, 3], "emitted 2 tuples that are not those of the first time"),
-        ([2, 1], "emitted 2 tuples that are not those of the first time"),
+        ([1], "emitted 1 tuples, but 2 the first time"),
+        ([1, 2, 3], "emitted 3 tuples, but 2 the first time"),
+        ([1, 3], "emitted 2 tuples that differ from those of the first time"),
+        ([2, 1], "emitted 2 tuples that differ from those of the first time"),
     ],
 )
 def test_another_batch_for_the_same_transaction_is_found_out(
@@ -145,7 +145,7 @@ def test_another_batch_for_the_same_transaction_is_found_out(
         emit(task, 1, number=1)
     assert str(caught.value) == (
         f"component 'lines', partition 0, transaction 1: {what}; a transactional spout must emit the same batch for "
-        f"the same transaction, a source that cannot is for an OpaquePartitionedTransactionalSpout"
+        f"the same transaction; for a source that cannot, use an OpaquePartitionedTransactionalSpout"
     )
     source.replayed = [1, 2]
     assert emit(task, 1, number=2) == [1, 2], "nothing of the wrong batch is kept"
@@ -182,7 +182,7 @@ def test_tuples_that_cannot_be_encoded_are_compared_by_their_number(store: Memor
     emit(task, 1)
     emit(task, 1, number=1)
     source.count = 3
-    with pytest.raises(ReportedFailedException, match="emitted 3 tuples, the first time 2"):
+    with pytest.raises(ReportedFailedException, match="emitted 3 tuples, but 2 the first time"):
         emit(task, 1, number=2)
 
 

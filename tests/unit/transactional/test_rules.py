@@ -43,7 +43,9 @@ def test_transactional_a_replay_is_skipped_and_returns_what_is_stored(database: 
 def test_transactional_nothing_is_written_if_one_key_is_of_a_later_transaction(database: MemoryDatabase) -> None:
     counts = TransactionalMap(database, "counts")
     counts.add(A(5, 10), {"man": 1})
-    with pytest.raises(StaleAttemptError, match=r"table 'counts': transaction 4 .* key 'man' is of transaction 5"):
+    with pytest.raises(
+        StaleAttemptError, match=r"table 'counts': transaction 4 .* key 'man' was changed by transaction 5"
+    ):
         counts.add(A(4, 9), {"dog": 1, "man": 1})
     assert counts.items() == {"man": 1}
 

@@ -72,7 +72,7 @@ class _Directory(Sink):
         for column in columns:
             if column.lower() == "txid":
                 raise UsageError(
-                    f"{self!r}: the result has a column {column!r}; that name is the one of the directories"
+                    f"{self!r}: the result has a column {column!r}, a name reserved for the batch directories"
                 )
             if lower.count(column.lower()) > 1:
                 raise UsageError(f"{self!r}: the result has column {column!r} twice; upper and lower case are the same")
@@ -115,14 +115,14 @@ class JsonDirectory(_Directory):
 
 def _local_path(name: str, path: str | Path) -> str:
     if not isinstance(path, str | Path) or not str(path):
-        raise UsageError(f"{name}: path is {path!r}; that of a directory was expected")
+        raise UsageError(f"{name}: path is {path!r}; the path of a directory was expected")
     text = os.fspath(path)
     if match := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/(.*)", text, re.DOTALL):
         scheme, rest = match[1].lower(), "/" + match[2]
         if scheme != "file" or (rest.startswith("//") and not rest.startswith("///")):
             raise UsageError(
-                f"{name}: path is {text!r}; a directory on this machine or a shared file system was expected: write to"
-                " others in a ForeachBatch"
+                f"{name}: path is {text!r}; a directory on this machine or a shared file system was expected; use"
+                " ForeachBatch for other file systems"
             )
         text = "/" + rest.lstrip("/")
     return os.path.abspath(text)

@@ -16,11 +16,11 @@ Replacing (opaque rule) takes two renames: the old attempt goes back to ``_stagi
 place. After a crash between the two there is no ``txid=n``. But then n is not recorded as committed, so the next
 attempt of n arrives and finds the place free.
 
-**Two drivers.** A driver taken for dead can still run while its successor removes staged batches. The mark ``begun`` of
-a batch is removed first, so a partly removed batch is never sealed, even if its tasks go on writing. A batch is renamed
-before it is emptied, so a sealed batch is put in place as a whole or not at all. Commits exclude each other by a lock
-on the owner file, if the file system supports locks. Without the lock, a driver that stalled before a rename could move
-away a batch that its successor has put in place.
+**Two drivers.** A driver considered dead can still run while its successor removes staged batches. The removal of a
+batch begins with its ``.begun`` file, so a partly removed batch is never sealed, even if tasks go on writing to it.
+Then the directory is renamed before it is emptied, so a sealed batch is put in place as a whole or not at all. Commits
+exclude each other by a lock on the owner file, if the file system supports locks. Without the lock, a driver that
+stalled before a rename could move away a batch that its successor has put in place.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class BatchDirectories:
             if not self._is_claimed():
                 if strangers := [name for name in os.listdir(self.path) if name[0] not in "_."]:
                     raise UsageError(
-                        f"{self.path} has {min(strangers)!r} in it, and no {OWNER}: a directory of the pipeline's own"
-                        " was expected"
+                        f"{self.path} contains {min(strangers)!r} and no {OWNER}: an empty directory, or one of this"
+                        " pipeline, was expected"
                     )
                 _write(os.path.join(self.path, OWNER), self._owner)
             self._remove(self._staging)
@@ -114,8 +114,8 @@ class BatchDirectories:
             names = os.listdir(staged) if os.path.isdir(staged) else []
             if all(name[0] in "_." for name in names):
                 raise UsageError(
-                    f"{self.path}: Spark has written a batch, and no file of it is here: the executors and the"
-                    " pipeline's worker must see the same directory there"
+                    f"{self.path}: Spark has written a batch, but the pipeline's worker sees none of its files: the"
+                    " executors and the worker must share this directory"
                 )
             _write(os.path.join(staged, ATTEMPT), dict(zip(attempt._fields, attempt, strict=True)))
             for name in names:
@@ -138,13 +138,13 @@ class BatchDirectories:
     def _commit(self, attempt: TransactionAttempt, is_opaque: bool) -> None:
         newest = max(self.committed(), default=0)
         if newest > attempt.txid:
-            raise self._stale(attempt, f"transaction {newest} is there")
+            raise self._stale(attempt, f"transaction {newest} has been written")
         target = self._target(attempt.txid)
         there = self._attempt_of(target) if newest == attempt.txid else None
         if there is None:
             self._put(attempt, target)
         elif is_opaque and there > attempt:
-            raise self._stale(attempt, f"{there} is there")
+            raise self._stale(attempt, f"{there} has been written")
         elif is_opaque and there < attempt:
             self._replace(there, attempt, target)
         _sync(self.path)  # even if the batch was in place: its driver can have died before the sync
@@ -154,7 +154,7 @@ class BatchDirectories:
     def _alone(self) -> Iterator[None]:
         """Exclude other committers. UnavailableError while another driver commits, or if the directory has no owner."""
         if not self._is_claimed():
-            raise UnavailableError(f"{self.path}: its {OWNER} has gone: it was deleted while a pipeline writes to it")
+            raise UnavailableError(f"{self.path}: {OWNER} is gone: it was deleted while a pipeline was writing here")
         with open(os.path.join(self.path, OWNER), "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,7 +195,7 @@ class BatchDirectories:
             self._remove(os.path.join(self._staging, name))
 
     def _remove(self, path: str) -> None:
-        """Remove a file or directory. A rename takes it out of place in one step."""
+        """Remove a file or directory. It is first renamed, so that it vanishes from its place in one step."""
         away = os.path.join(self.path, f"{REMOVED}.{uuid.uuid4().hex}")
         try:
             os.rename(path, away)
@@ -221,7 +221,7 @@ class BatchDirectories:
             raise UsageError(f"{self.path} was written by a newer version of Tupletree (format {owner['format']})")
         raise UsageError(
             f"{self.path} belongs to the pipeline {owner.get('transactional_id')!r} and has {owner.get('kind')} files;"
-            f" this is {self._owner['transactional_id']!r} with {self._kind} files: give it another directory"
+            f" this is {self._owner['transactional_id']!r} with {self._kind} files, and needs another directory"
         )
 
     def _attempt_of(self, target: str) -> TransactionAttempt:
@@ -230,7 +230,7 @@ class BatchDirectories:
             return TransactionAttempt(note["txid"], note["attempt"])
         except (FileNotFoundError, KeyError) as error:
             raise UsageError(
-                f"{target} has no {ATTEMPT} that says whose it is: something else has written it"
+                f"{target} has no valid file {ATTEMPT}: another program than this sink has written the directory"
             ) from error
 
     def _target(self, txid: int) -> str:
@@ -238,12 +238,12 @@ class BatchDirectories:
 
     def _stale(self, attempt: TransactionAttempt, why: str) -> StaleAttemptError:
         return StaleAttemptError(
-            f"{self.path}: {attempt} is over, since {why}. If this goes on, another pipeline writes here, or the"
-            " progress of this one was deleted: give it a new directory"
+            f"{self.path}: {attempt} is over, since {why}. If this persists, another pipeline writes here, or the"
+            " progress of this pipeline was deleted: give this pipeline a new directory"
         )
 
     def _gone(self, attempt: TransactionAttempt) -> UnavailableError:
-        return UnavailableError(f"{self.path}: what {attempt} has staged is gone")
+        return UnavailableError(f"{self.path}: the staged files of {attempt} are gone")
 
 
 def unavailable(path: str, error: OSError) -> UnavailableError:

@@ -22,9 +22,9 @@ class ForeachBatch(Sink):
     in the pipeline's worker, the driver of Spark.
 
     **The function may be called again for the same txid**, even if the first call did all its work: the worker died
-    before that was recorded, or another sink of the pipeline failed. If the source is opaque, the rows can then be
-    different. The function is called for empty batches too. So the function must make each txid count once: its writes
-    must be found by txid and replaced, in one transaction. A table with a column for the txid allows this::
+    before the commit was recorded, or another sink of the pipeline failed. If the source is opaque, the rows can then
+    be different. The function is called for empty batches too. So the function must make each txid count once: find
+    earlier writes by txid and replace them, in one transaction. A table with a column for the txid allows this::
 
         def save(result, txid):
             with psycopg.connect(URL) as connection:                    # one transaction: all of this or nothing
@@ -40,8 +40,8 @@ class ForeachBatch(Sink):
     (a running total), keep the txid beside the value and add only if the stored txid is lower; that suffices unless the
     source is opaque. Effects that cannot be undone or found again (a mail) happen at least once.
 
-    A worker that is taken for dead and still runs can be in a call for a txid that its successor wrote long ago. The
-    rows are the same, unless the source is opaque: then use a sink that compares attempts.
+    A worker that is considered dead but still runs can call the function for a txid that its successor has already
+    written. The rows are the same, unless the source is opaque: then use a sink that compares attempts.
 
     The function should raise UnavailableError or FailedException for temporary failures: the batch is then retried
     forever. Any other exception counts against ``pipeline.max.attempts``. The function is pickled and copied to the
@@ -53,7 +53,7 @@ class ForeachBatch(Sink):
     def __init__(self, function: Callable[[DataFrame, int], object]) -> None:
         if not callable(function):
             raise UsageError(
-                f"ForeachBatch: function is {function!r}; one that takes a DataFrame and a txid was expected"
+                f"ForeachBatch: function is {function!r}; a function of a DataFrame and a txid was expected"
             )
         try:
             inspect.signature(function).bind(None, 0)

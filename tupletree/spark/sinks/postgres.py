@@ -221,7 +221,7 @@ def _check_staged(connection: Connection, staged: Staged) -> None:
         [found] = connection.execute(query).fetchone() or [0]
     if found != staged.rows:
         raise UnavailableError(
-            f"table {staged.plan.table!r}: {found} of {staged.rows} staged rows are there: the server has crashed, or"
+            f"table {staged.plan.table!r}: {found} of {staged.rows} staged rows are left: the server has crashed, or"
             " another driver of this pipeline has started"
         )
 

@@ -20,7 +20,7 @@ REPORT = "partition BIGINT, task BIGINT, rows BIGINT, problem STRING, may_pass B
 
 
 class Report(NamedTuple):
-    """The result of a task, or its failure. An exception would make Spark rerun the task and report the error itself.
+    """The result of a task, or its failure. If the task raised an exception, Spark would rerun it and reword the error.
 
     Attributes:
         problem: one sentence; None if the rows are written.

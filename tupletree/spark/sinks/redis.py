@@ -94,10 +94,10 @@ class RedisHashes(Sink):
         columns = [(name, rule) for rule, names in rules.items() for name in _names(rule, names)]
         self.rules = dict(columns)
         if not self.key or not columns:
-            raise UsageError("RedisHashes: it takes a key and at least one column to add, min, max or replace")
+            raise UsageError("RedisHashes: a key and at least one column in add, min, max or replace were expected")
         names = [*self.key, *(name for name, _ in columns)]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise UsageError(f"RedisHashes: column {twice[0]!r} is named twice; each has one place")
+            raise UsageError(f"RedisHashes: column {twice[0]!r} is named twice; each column has one role")
         self._address = RedisAddress("RedisHashes", url, timeout_s)
         self._id = ""
         self._is_opaque = False
@@ -155,15 +155,18 @@ class RedisHashes(Sink):
             case "stale", txid, number:
                 mark = TransactionAttempt(int(txid), int(number))
                 raise StaleAttemptError(
-                    f"{self!r}: {attempt} is over, since {mark} has written it. If this goes on, another pipeline"
-                    " writes here, or the progress of this one was deleted: give it a new prefix"
+                    f"{self!r}: {attempt} is over, since {mark} has been written. If this persists, another pipeline"
+                    " writes here, or the progress of this pipeline was deleted: give this pipeline a new prefix"
                 )
             case "another", owner:
                 self._check_owner(owner.encode())
             case ("unmarked",):
-                raise UsageError(f"{self!r}: {attempt} is in, of a source that is not opaque: give it a new prefix")
+                raise UsageError(
+                    f"{self!r}: {attempt} replays a batch that was committed while the source was not opaque, and the"
+                    " source is opaque now: give this pipeline a new prefix"
+                )
             case "missing", name:
-                raise UnavailableError(f"{self!r}: what {attempt} has staged as {name!r} is gone")
+                raise UnavailableError(f"{self!r}: the rows that {attempt} staged as {name!r} are gone")
             case _, name, problem:
                 raise UsageError(f"{self!r}: {name!r} cannot take a row of {attempt}: {problem}")
 

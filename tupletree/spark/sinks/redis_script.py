@@ -7,7 +7,7 @@
 
 The script returns a word and its details:
 
-    done                     the batch is in, now or already
+    done                     the batch is merged, by this call or an earlier one
     stale   txid attempt     the mark, which is of a later transaction or a newer attempt
     another id               the prefix belongs to the pipeline of that id
     unmarked                 opaque, and the txid was committed under the transactional rule: there is no undo list
@@ -16,7 +16,7 @@ The script returns a word and its details:
 
 Redis runs a script in isolation but does not roll it back on failure. So the script reads the fields of each hash
 before the first change, and restores them on failure. The result is S(n - 1), the state before this transaction
-(rules.py), even if an older attempt of the transaction was in: that attempt is over, so its loss does no harm. The undo
+(rules.py), even if an older attempt of it was merged: that attempt is over, so its loss does no harm. The undo
 list that reverted the older attempt stays, so that the next attempt can apply it once more.
 
 The undo list has the names of the columns and then, for each hash that the transaction has changed, its name and its

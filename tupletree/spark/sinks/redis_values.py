@@ -67,15 +67,15 @@ def checked_columns(
     missing = [name for name in wanted if name not in names]
     unknown = [name for name in names if name not in wanted]
     twice = sorted({name for name in names if names.count(name) > 1})
-    for columns, problem in ((missing, "are missing"), (unknown, "have no place in it"), (twice, "are there twice")):
+    for columns, problem in ((missing, "are missing"), (unknown, "have no role"), (twice, "occur twice")):
         if columns:
-            raise UsageError(f"{what}: of the columns of the result, {_listed(columns)} {problem}: it has {names}")
+            raise UsageError(f"{what}: of the result's columns, {_listed(columns)} {problem}: the result has {names}")
     kinds = {name: KINDS.get(type_name) for name, type_name in types}
     for name, type_name in types:
         if kinds[name] is None or (name in key and kinds[name] == "binary"):
             raise UsageError(f"{what}: column {name!r} is of type {type_name}; a number, a text or a time was expected")
         if rules.get(name) == "add" and kinds[name] not in {"whole", "double"}:
-            raise UsageError(f"{what}: column {name!r} is of type {type_name}; what adds up is BIGINT or DOUBLE")
+            raise UsageError(f"{what}: column {name!r} is of type {type_name}; 'add' takes BIGINT or DOUBLE")
     return [Column(name, rule, str(kinds[name])) for name, rule in rules.items()]
 
 

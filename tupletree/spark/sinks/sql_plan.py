@@ -129,7 +129,7 @@ class Roles:
             )
         if not isinstance(last, Mapping) and last != ():
             raise UsageError(
-                f"SqlState, table {table!r}: last={last!r}: a dict from each column to the one that orders it was"
+                f"SqlState, table {table!r}: last={last!r}: a dict from each column to its ordering column was"
                 " expected, such as {'status': 'at'}"
             )
         self.last = dict(last) if isinstance(last, Mapping) else {}
@@ -160,18 +160,16 @@ class Roles:
     def plan(self, schema: Sequence[tuple[str, str]]) -> Plan:
         """Return the plan for a result with these columns (name, Spark type). UsageError if they do not fit."""
         if twice := [name for name, count in Counter(name for name, _ in schema).items() if count > 1]:
-            raise self._error(twice[0], "is there twice in the result: different names were expected")
+            raise self._error(twice[0], "occurs twice in the result: different names were expected")
         types = dict(schema)
         for name, role in self.of.items():
             if name not in types:
-                raise self._error(
-                    name, f"is expected by {role.value} and is not in the result, which has {_list(types)}"
-                )
+                raise self._error(name, f"is named in {role.value} but is not in the result, which has {_list(types)}")
         for name in types:
             if name not in self.of:
                 raise self._error(
                     name,
-                    "of the result is in no role: name it in key, add, min, max, replace or last, or select without it",
+                    "of the result has no role: name it in key, add, min, max, replace or last, or leave it out",
                 )
         columns = [self._column(name, types[name]) for name in [*self.key, *(n for n in types if n not in self.key)]]
         count = len(self.key)
@@ -213,28 +211,28 @@ class StoredTable:
     unique: Sequence[frozenset[str]]
 
     def check(self, plan: Plan, ideal: Mapping[str, str]) -> None:
-        """UsageError unless the rows of a plan fit. ``ideal``: the type that each column would be created with."""
+        """Raise UsageError unless the rows of a plan fit. ``ideal``: the type for creating each column."""
         for column in plan.columns:
             stored = self.columns.get(column.name)
             if stored is None:
-                what = f"has no column {column.name!r}, and the result has: add one of type {ideal[column.name]}"
-                raise UsageError(f"table {plan.table!r} is there and {what}")
+                what = f"has no column {column.name!r}: add one of type {ideal[column.name]}, as in the result"
+                raise UsageError(f"table {plan.table!r} exists and {what}")
             if column.kind not in stored.kinds:
                 raise UsageError(
-                    f"table {plan.table!r}: column {column.name!r} is there with type {stored.type}, and the result's"
-                    f" is {column.type}: {ideal[column.name]} was expected"
+                    f"table {plan.table!r}: column {column.name!r} has type {stored.type}, but the result's column has"
+                    f" type {column.type}: {ideal[column.name]} was expected in the table"
                 )
         for name, stored in self.columns.items():
             if stored.is_required and name not in plan.names:
                 raise UsageError(
-                    f"table {plan.table!r}: column {name!r} is there, NOT NULL and without a default, and the result"
-                    " has no such column"
+                    f"table {plan.table!r}: column {name!r} is NOT NULL without a default, and the result has no such"
+                    " column: give it a default, or add it to the result"
                 )
         if frozenset(column.name for column in plan.keys) not in self.unique:
             keys = ", ".join(column.name for column in plan.keys)
             raise UsageError(
-                f"table {plan.table!r} is there without a primary key or unique index on exactly ({keys}): it was"
-                " expected, so that rows can be found by their key"
+                f"table {plan.table!r} has no primary key or unique index on exactly ({keys}): add one, so that"
+                " rows can be found by their key"
             )
 
 
@@ -253,7 +251,7 @@ def _names(role: str, given: str | Sequence[str]) -> list[str]:
         if not isinstance(name, str) or not name or "\0" in name:
             raise UsageError(f"SqlState: {role}={given!r}: names of columns were expected")
         if name.lower().startswith("tupletree_"):
-            raise UsageError(f"SqlState: {role}: column {name!r} begins with tupletree_, which is for Tupletree's own")
+            raise UsageError(f"SqlState: {role}: column {name!r} begins with tupletree_, which is a reserved prefix")
     return names
 
 

@@ -18,7 +18,7 @@ COMMITS = "tupletree_commits"
 """The table of notes."""
 
 FORMAT = 1
-"""The version of the layout. It is raised when software that knows only the old layout would go wrong."""
+"""The version of the layout. Incremented when older versions of Tupletree would misread the layout."""
 
 
 class Note(NamedTuple):
@@ -39,16 +39,16 @@ class Step(Enum):
 
 
 def decide(table: str, note: Note, transactional_id: str, attempt: TransactionAttempt, is_opaque: bool) -> Step:
-    """Return the action of a commit. StaleAttemptError if its attempt is over, UsageError if the table is another's."""
+    """Decide on a commit. StaleAttemptError if its attempt is over, UsageError if another pipeline owns the table."""
     if note.format > FORMAT:
         raise UsageError(
-            f"table {table!r}: its line in {COMMITS} has format {note.format}, and this version of Tupletree knows"
+            f"table {table!r}: its row in {COMMITS} has format {note.format}, and this version of Tupletree knows"
             f" formats up to {FORMAT}: a newer version has written it"
         )
     if note.transactional_id != transactional_id:
         raise UsageError(
-            f"table {table!r} belongs to pipeline {note.transactional_id!r}, and this is {transactional_id!r}: each"
-            f" pipeline wants tables of its own; if the other one is gone for good, delete its line from {COMMITS}"
+            f"table {table!r} belongs to pipeline {note.transactional_id!r}, and this is {transactional_id!r}: use"
+            f" another table, or, if the other pipeline is gone for good, delete the table's row from {COMMITS}"
         )
     if note.txid < attempt.txid:
         return Step.WRITE
@@ -73,6 +73,6 @@ def no_undo(table: str, attempt: TransactionAttempt) -> UsageError:
 
 def _stale(table: str, attempt: TransactionAttempt, why: str) -> StaleAttemptError:
     return StaleAttemptError(
-        f"table {table!r}: {attempt} is over, since {why}. If this goes on, the table was written by another pipeline,"
-        " or the progress of this one was deleted: give it a new table"
+        f"table {table!r}: {attempt} is over, since {why}. If this persists, another pipeline writes to the table, or"
+        " the progress of this pipeline was deleted: give this pipeline a new table"
     )

@@ -107,7 +107,7 @@ class Statements(ABC):
         )
 
     def restore(self, kept: Sequence[str]) -> list[str]:
-        """Restore the rows from the undo table. ``kept``: its columns, those of the plan that filled it."""
+        """Restore the rows from the undo table. ``kept``: the undo table's columns, from the plan that filled it."""
         keys = [key.name for key in self.plan.keys]
         values = [name for name in kept if name != EXISTED and name not in keys]
         columns = ", ".join(map(quoted, [*keys, *values]))

@@ -23,14 +23,14 @@ from tupletree.transactional.file_ranges import LineEnds, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 LOOK_S = 0.01
-"""Pause between two listings of the files. Slow listings pause longer, to take at most a tenth of the time."""
+"""Minimum pause between two listings of the files. Slow listings take at most a tenth of the time."""
 
 DOUBT_S = 5.0
 """Time without a batch after which the last known batch is verified: see FilesCoordinator."""
 
 
 class Extent:
-    """Files of one kind, with sizes in the units in which they are handed out."""
+    """Files of one kind, with sizes in bytes or row groups, the units in which ranges are handed out."""
 
     unit: str
     """The name of the units."""
@@ -39,11 +39,11 @@ class Extent:
         self._files = files
 
     def sizes(self) -> Sizes:
-        """Return the name and size in units of every file, sorted by name. OSError."""
+        """Return the name and size in units of every file, sorted by name. Raises OSError."""
         raise NotImplementedError
 
     def end(self, name: str, start: int, size: int, take: int, may_exceed: bool) -> int | None:
-        """Same as ``ranges.End``. OSError."""
+        """Return the end of a range, as described at ``ranges.End``. Raises OSError."""
         raise NotImplementedError
 
     def path(self, name: str) -> str:
@@ -89,8 +89,8 @@ class FilesSpout(TransactionalSpout):
 class FilesCoordinator(TransactionCoordinator):
     """Plans the next batch ahead, so that ``is_ready`` answers quickly. The files are listed every ``LOOK_S``.
 
-    The plan starts from the last batch decided here, which need not be the last one that counts: the store can have
-    been unavailable when the batch was to be recorded, or another coordinator can have taken over. So after ``DOUBT_S``
+    The plan follows the last batch planned here, which may differ from the last batch recorded: the store can have been
+    unavailable when the batch was to be recorded, or another coordinator can have taken over. So after ``DOUBT_S``
     without a batch the coordinator reports ready even without new data, and learns the last transaction from
     ``initialize_transaction``.
     """

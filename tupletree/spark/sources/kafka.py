@@ -32,13 +32,13 @@ _SERVER = re.compile(r"(\w+://)?[^\s,/]+:\d+")
 class KafkaTopics(Source):
     """The records of topics, with the same columns as Spark's own Kafka source, except for the type of the timestamp.
 
-    ``timestamp`` is the record's, of whichever type the topic is configured for. ``offset`` and ``partition`` identify
-    a record permanently. Headers are not read.
+    ``timestamp`` is the time of creation or of append, as configured for the topic. ``offset`` and ``partition``
+    identify a record permanently. Headers are not read.
 
     Args:
         bootstrap_servers: ``"host:port"``, several separated by commas or as a list. Executors must reach the brokers
             under their advertised addresses.
-        topics: a name or several. The pipeline's progress identifies partitions by their position in this list
+        topics: one name or a list. The pipeline's progress identifies partitions by their position in this list
             (partition p of ``topics[t]`` is number ``p * len(topics) + t``). With another list, or another order, a
             pipeline needs another transactional id, and reports an error otherwise. Topics may gain partitions, which
             join with the next batch.
@@ -99,8 +99,8 @@ class KafkaTopics(Source):
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Yield the records at the offsets ``[topic, partition, start, end]``, ``end`` excluded.
 
-        Raises UnavailableError if no broker sends them within ``timeout_s``. If they were deleted, raises UsageError,
-        or UnavailableError for an opaque source.
+        Raises UnavailableError if no broker sends data within ``timeout_s``. If records were deleted, raises
+        UsageError, or UnavailableError for an opaque source.
         """
         return read(self._config, split, self.timeout_s, is_opaque=self.opaque)
 
@@ -108,7 +108,7 @@ class KafkaTopics(Source):
         return divide(splits, tasks, MIN_RECORDS_PER_TASK)
 
     def _check_config(self) -> None:
-        """Let the client check its configuration, if it is installed here. That needs no broker."""
+        """Have the Kafka client, if it is installed here, check its configuration. No broker is needed."""
         if importlib.util.find_spec("confluent_kafka") is None:
             return
         client = kafka()

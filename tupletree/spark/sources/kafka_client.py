@@ -17,7 +17,7 @@ FIXED = {
 DEFAULTS = {
     "group.id": "tupletree",  # required, but without effect
     "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 50,  # until a broker reports the end of a log
+    "fetch.wait.max.ms": 50,  # the maximum wait until a broker reports the end of a log
     "log_level": 2,  # errors are raised, and need not go to stderr too
 }
 

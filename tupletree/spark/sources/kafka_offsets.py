@@ -1,7 +1,7 @@
 """Metadata of topics from the brokers: the number of partitions, and the beginning and end of each partition's log.
 
 All requests run in the background and their results are remembered, so nobody waits for a broker that is unavailable.
-``look`` waits briefly for its own requests, and never for requests overdue since an earlier call. The leader of each
+``refresh`` waits briefly for its own requests, and never for overdue requests of earlier calls. The leader of each
 group of partitions is asked separately, so a leader that does not answer holds up no other.
 
 Remembered results can be old. That is safe for planning: a log grows at its end, so an older end makes a smaller batch.
@@ -97,7 +97,7 @@ class TopicOffsets:
         """Return the bounds of a partition's log, or the reason why they are unknown."""
         leader = self._leaders.get(place.topic, {}).get(place.partition, NO_LEADER)
         if leader == NO_LEADER:
-            return self._problems.get(place.topic, "no broker leads it")
+            return self._problems.get(place.topic, "no broker leads the partition")
         if leader in self._questions and time.monotonic() - self._asked_s[leader] > AWAY_S:
             return f"broker {leader} does not answer"
         return self._bounds.get(place, f"broker {leader} has not answered yet")

@@ -24,7 +24,7 @@ UNKNOWN = -1
 
 
 class OutOfRangeError(Exception):
-    """A position outside this log. The message begins with the name of the partition."""
+    """A position outside the log of its partition. The message begins with the name of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Bounds:
 
     @property
     def are_known(self) -> bool:
-        """True if the broker has reported both in time. Otherwise the client has neither offset nor error."""
+        """True if the broker has reported both offsets in time. Otherwise the client has neither offset nor error."""
         return self.first >= 0 and self.end >= 0
 
 
@@ -62,7 +62,7 @@ def numbers(topics: Sequence[str], counts: Mapping[str, int]) -> int:
 
 
 def position(place: Place, previous: Any, bounds: Bounds, start: Start) -> int:
-    """Return the start of the batch after ``previous``, if nothing of it was deleted.
+    """Return the offset at which the batch after ``previous`` begins. Records from there on can have been deleted.
 
     Raises OutOfRangeError if ``previous`` is of another partition, or ends after the end of the log.
     """
@@ -71,15 +71,15 @@ def position(place: Place, previous: Any, bounds: Bounds, start: Start) -> int:
     topic, partition, _, end = previous
     if Place(topic, partition) != place:
         raise OutOfRangeError(
-            f"{place}: the batch before was one of {Place(topic, partition)}; with other topics, or in another order, "
-            f"it takes another transactional id"
+            f"{place}: the previous batch was of {Place(topic, partition)}; with other topics, or in another order, "
+            f"the pipeline needs another transactional id"
         )
     if end == UNKNOWN:
         return bounds.end
     if end > bounds.end:
         raise OutOfRangeError(
-            f"{place}: it was read up to offset {end:,} and ends at {bounds.end:,}; if the topic was deleted and "
-            f"created again, it takes another transactional id"
+            f"{place}: the pipeline has read up to offset {end:,}, but the log ends at {bounds.end:,}; if the topic "
+            f"was deleted and created again, the pipeline needs another transactional id"
         )
     return int(end)
 

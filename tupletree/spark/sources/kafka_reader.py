@@ -4,8 +4,8 @@ A range is read when the reader has passed its end, not when a number of records
 transactions and transaction markers leave offsets without records. The reader has passed the end at the first record
 beyond it, or when the broker reports that the log ends there or later.
 
-Any error reported by the client fails the batch, except temporary errors: the client skips a block that it cannot
-decode, and that must not happen silently.
+Any error reported by the client fails the batch, except temporary errors. For example, the client reports a block that
+it cannot decode and then skips the block, whose records must not be lost silently.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Range:
             yield self._record_batch(records)
 
     def _messages(self) -> Sequence[Any]:
-        """Return the buffered messages, or wait for a single one. Waiting for many would wait for all of them."""
+        """Return the buffered messages, or wait for a single one. A wait for many would last until all are there."""
         there = self._consumer.consume(RECORDS_PER_RECORD_BATCH, timeout=0)
         found: Sequence[Any] = there or self._consumer.consume(1, timeout=POLL_S)
         return found
@@ -143,7 +143,7 @@ class _Range:
         return UnavailableError(self._sentence(f"at offset {self._position:,}: {what}"))
 
     def _sentence(self, what: str) -> str:
-        wanted = f"offsets {self._start:,} to {self._end - 1:,} were wanted"
+        wanted = f"while reading offsets {self._start:,} to {self._end - 1:,}"
         return f"{self._place} of the brokers {self._where}, {wanted}: {what}"
 
     def _record_batch(self, records: Sequence[Any]) -> pa.RecordBatch:

@@ -106,7 +106,7 @@ class TopicsCoordinator(PartitionCoordinator):
         if isinstance(bounds, str):
             raise ReportedFailedException(f"component {self._component_id!r}, {place}: {bounds}")
         if (newest is None and self._topics.start == "latest") or (newest is not None and newest[3] == UNKNOWN):
-            return True  # its start is still to be recorded
+            return True  # the emitter must record the start of the partition
         try:
             return self._begin(place, newest, bounds) < bounds.end
         except OutOfRangeError:
@@ -154,9 +154,9 @@ class _Batches:
         self._has_begun = False  # some partition had a batch before this one
 
     def place(self, attempt: TransactionAttempt, number: int, previous: Any) -> Place | None:
-        """Return the partition of a number; None if it does not exist yet. Call it first for each number of an attempt.
+        """Return the partition of a number; None if it does not exist yet. Call this first, per number of an attempt.
 
-        A partition that had a batch exists, even if a broker does not know it: starting again would read it twice.
+        A partition that had a batch counts as existing, even if no broker knows it: otherwise it could be read twice.
         """
         if attempt != self._attempt:
             self._attempt = attempt
@@ -208,7 +208,7 @@ class TopicsEmitter(PartitionEmitter):
         if begin < bounds.first:
             raise batches.error(
                 f"{place}: {lost(begin, bounds.first)}; a source with opaque=True, under another transactional id, "
-                f"would go on behind them"
+                f"would continue after them"
             )
         split = next_split(place, begin, bounds, batches.limit)
         self.emit_partition_batch(attempt, collector, partition, split)
@@ -242,7 +242,7 @@ class OpaqueTopicsEmitter(OpaquePartitionEmitter):
         if isinstance(bounds, str):
             if place not in self._away:
                 self._away.add(place)
-                collector.report_error(batches.error(f"{place}: {bounds}; batches go on without it until it is back"))
+                collector.report_error(batches.error(f"{place}: {bounds}; batches leave it out until it is back"))
             at_end = [place.topic, place.partition, UNKNOWN, UNKNOWN]
             return at_end if batches.begins_at_end(previous) else previous
         self._away.discard(place)

@@ -96,13 +96,13 @@ class LineFiles(Source):
                 where = f"byte {position + error.start:,}, in the line that begins at byte {position:,},"
                 return ValueError(f"file {path}: {where} is not {self.encoding}: {error.reason}")
             position += len(line) + 1
-        return ValueError(f"file {path}: what begins at byte {position - len(block):,} is not {self.encoding}")
+        return ValueError(f"file {path}: the text that begins at byte {position - len(block):,} is not {self.encoding}")
 
 
 def blocks(
     path: str, start: int, end: int, first: int, last: int, *, are_complete: bool
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a piece in blocks, each with its position. ReportedFailedException if they are missing."""
+    """Yield the lines of a piece in blocks, each with its position. ReportedFailedException if lines are missing."""
     try:
         with open(path, "rb", buffering=0) as file:
             position = _line_start(file, start, first, last)
@@ -120,8 +120,8 @@ def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) 
         data = file.read(min(BLOCK_BYTES, stop - reached))
         if not data:
             raise ReportedFailedException(
-                f"file {path}: it is to be read up to byte {stop:,}, and it has {reached:,}: a file may grow, but "
-                f"never shrink"
+                f"file {path}: bytes up to {stop:,} were expected, but there are none after byte {reached:,}: a file "
+                f"may grow, but never shrink"
             )
         reached += len(data)
         lines = len(data) if reached == stop else data.rfind(b"\n") + 1

@@ -31,10 +31,10 @@ class MemorySource(Source):
 
     A batch takes up to ``max_rows_per_batch`` rows of each partition. A split is ``[partition, start, end]``.
 
-    ``opaque``: True for an opaque source, whose replays can differ. ``away`` makes them differ: a directory that all
-    processes can read. While it holds a file named by the number of a partition, that partition is unavailable. If the
-    file contains a number, the rows before that number can still be read: the partition becomes unavailable in the
-    middle of a batch, or between two batches. ``away`` requires ``opaque``.
+    ``opaque``: True for an opaque source, whose replays can differ. ``away``: a directory, readable by all processes,
+    that makes replays differ. While the directory has a file whose name is the number of a partition, that partition is
+    unavailable. If the file contains a number n, the first n rows can still be read: the partition becomes unavailable
+    in the middle of a batch, or between two batches. ``away`` requires ``opaque``.
 
     UsageError for invalid arguments.
     """
@@ -53,7 +53,7 @@ class MemorySource(Source):
         if type(max_rows_per_batch) is not int or max_rows_per_batch < 1:
             raise UsageError(f"MemorySource: max_rows_per_batch is {max_rows_per_batch!r}; at least 1 was expected")
         if away is not None and not opaque:
-            raise UsageError("MemorySource: only an opaque source can have partitions that disappear")
+            raise UsageError("MemorySource: 'away' requires an opaque source, and opaque is False")
         self.max_rows_per_batch = max_rows_per_batch
         self.opaque = opaque
         self.away = None if away is None else Path(away).absolute()
@@ -124,7 +124,7 @@ class _Coordinator(PartitionCoordinator):
 
 
 class _Emitter(PartitionEmitter):
-    """The metadata of a batch: the number of its first row, and the number after its last row."""
+    """Emitter whose metadata of a batch is the number of its first row, and the number after its last row."""
 
     def __init__(self, spout: _MemorySpout) -> None:
         self._spout = spout
@@ -172,7 +172,7 @@ def _checked(partitions: Mapping[int, Rows] | Sequence[Rows]) -> list[Rows]:
     if isinstance(partitions, Mapping):
         if sorted(partitions, key=str) != sorted(range(len(partitions)), key=str):
             names = ", ".join(map(str, partitions))
-            raise UsageError(f"MemorySource: the partitions are {names}; they are numbered 0, 1, 2, …")
+            raise UsageError(f"MemorySource: the partitions are {names}; the numbers 0, 1, 2, … were expected")
         partitions = [partitions[partition] for partition in range(len(partitions))]
     if not isinstance(partitions, list | tuple):
         raise UsageError(f"MemorySource: partitions is {partitions!r}; a list of lists of rows was expected")

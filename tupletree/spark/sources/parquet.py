@@ -31,14 +31,14 @@ MIN_BYTES = 12
 """A shorter file has no footer, even if it ends with the magic bytes."""
 
 FOOTERS_PER_LOOK = 200
-"""Maximum number of new files per listing, so that no listing takes long. More files join with the next listing."""
+"""Maximum number of new files per listing, so that no listing takes long. More files follow with the next listing."""
 
 
 class ParquetFiles(Source):
     """The rows of Parquet files. Up to ``max_row_groups_per_batch`` row groups of all files together make a batch.
 
-    ``files``: as for TextFiles. Names that begin with ``_`` are left out too, including folders matched by a pattern,
-    except ``_name=value``. A file must not change. A new file joins in as soon as it ends with a footer.
+    ``files``: as for TextFiles. Files and matched folders whose names begin with ``_`` are left out too, except folders
+    named ``_name=value``. A file must not change. A new file is included as soon as it ends with a footer.
 
     ``schema``: the columns to read, in Spark's DDL or as a StructType. A column missing in a file is null. None: the
     columns of the first file that the pipeline's task reads after its start; until then the columns are unknown.
@@ -78,8 +78,8 @@ class ParquetFiles(Source):
                 with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
                     if file.num_row_groups < end:
                         raise ReportedFailedException(
-                            f"file {path}: row group {end - 1} is to be read, and it has {file.num_row_groups}: a "
-                            f"Parquet file must not change"
+                            f"file {path}: row group {end - 1} was expected, but the file has only "
+                            f"{file.num_row_groups} row groups: a Parquet file must not change"
                         )
                     for batch in file.iter_batches(row_groups=range(start, end), columns=names or None):
                         yield _fitting(path, batch, columns) if names else batch

@@ -19,12 +19,12 @@ BAD_LINE = "_corrupt_record"
 """The default column in which a parser stores lines that it cannot read."""
 
 _NOT_OPTIONS = {
-    "mode": "that is the argument mode",
-    "sep": "that is the argument separator",
-    "delimiter": "that is the argument separator",
-    "header": "that is the argument header",
-    "encoding": "that is the argument encoding",
-    "charset": "that is the argument encoding",
+    "mode": "use the argument 'mode'",
+    "sep": "use the argument 'separator'",
+    "delimiter": "use the argument 'separator'",
+    "header": "use the argument 'header'",
+    "encoding": "use the argument 'encoding'",
+    "charset": "use the argument 'encoding'",
     "multiline": "a row is one line",
     "linesep": "a row is one line",
 }

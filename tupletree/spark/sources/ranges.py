@@ -31,8 +31,8 @@ Sizes = Sequence[tuple[str, int]]
 End = Callable[[str, int, int, int, bool], int | None]
 """(name, start, size, take, may_exceed) -> end of a range that begins at ``start``.
 
-The range has up to ``take`` units, or more if ``may_exceed``. ``start`` means that nothing can be handed out yet. None
-means that the next part does not fit.
+The range has up to ``take`` units, or more if ``may_exceed``. The result ``start`` means that nothing can be handed out
+yet; the result None means that the next part does not fit.
 """
 
 
@@ -80,13 +80,13 @@ def check_sizes(sizes: Sizes, previous: Mapping[str, Any] | None, path: Callable
     for name, size in sizes:
         if size < read.get(name, 0):
             raise ReportedFailedException(
-                f"file {path(name)}: {read[name]:,} {unit} of it were read, and it has {size:,}: a file may grow, "
-                f"but never shrink"
+                f"file {path(name)}: {read[name]:,} {unit} were already read, but the file has only {size:,}: a file "
+                f"may grow, but never shrink"
             )
 
 
 def cut(ranges: Sequence[Sequence[Any]], tasks: int, least: int) -> list[list[list[Any]]]:
-    """Cut ranges into pieces, in up to ``tasks`` shares of equal size. Only the last can be below ``least`` units."""
+    """Cut ranges into pieces, in up to ``tasks`` shares of equal size. Only the last share can be below ``least``."""
     total = sum(end - start for _, start, end in ranges)
     size = max(least, -(-total // max(1, tasks)))
     shares: list[list[list[Any]]] = []

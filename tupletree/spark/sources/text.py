@@ -14,18 +14,18 @@ class TextFiles(LineFiles):
     or a pattern such as ``/data/**/*.log``. A relative path is relative to the directory in which this object is made.
     The files must have the same path for the pipeline's task and for Spark's executors.
 
-    ``max_bytes_per_batch``: of all files together, in bytes or as "512KB", "4MB", "1GB". Files take turns, in the order
-    of their names. A longer line is a batch of its own.
+    ``max_bytes_per_batch``: the maximum size of a batch, from all files together, in bytes or as "512KB", "4MB", "1GB".
+    Files take turns, in the order of their names. A line that is longer than the maximum is a batch of its own.
 
     ``are_complete``: True if nothing is appended any more, so that a last line without a line end counts as a line.
     Otherwise the last line waits for its line end.
 
-    ``encoding``: of the lines; a line end must be one byte. ``errors``: the treatment of bytes that are invalid in the
-    encoding, as for ``bytes.decode``: "strict" fails the batch with an error that names file and byte, "replace"
-    inserts U+FFFD.
+    ``encoding``: the encoding of the lines, in which a line end must be one byte. ``errors``: the treatment of bytes
+    that are invalid in the encoding, as for ``bytes.decode``: "strict" fails the batch with an error that names file
+    and byte, "replace" inserts U+FFFD.
 
-    Files may grow, and new files join in. If a file shrinks, or vanishes before a batch of it is committed, that is an
-    error, which ends when the file is back. A name is used once: a new file under the name of a file already read is
+    Files may grow, and new files may be added. It is an error if a file shrinks, or vanishes before a batch with its
+    lines is committed; the error ends when the file is back. Do not reuse file names: a new file under an old name is
     not read from its beginning. The names of all files are stored until the transactional id is deleted, so this source
     is meant for some thousands of files.
 

@@ -7,8 +7,8 @@ forever: the next transaction takes only later micro-batches.
 
 Micro-batches of a query are published in ascending order, one after the other. Numbers can be missing, since an empty
 micro-batch is not published. A listing made while two micro-batches were being published can show the later one alone.
-So decisions need two listings: ``published`` must come from a listing made after an earlier listing, ``seen``, had
-shown the highest number that counts (see offers.py).
+So a decision needs two listings: ``seen`` gives the highest number that counts, and ``listing``, which must be made
+after ``seen``, gives the micro-batches up to that number (see offers.py).
 """
 
 from __future__ import annotations  # pure

@@ -45,7 +45,7 @@ def parse_schema(schema: str | StructType) -> StructType:
     """
     parsed = _Parser(schema).parse() if isinstance(schema, str) else schema
     if not isinstance(parsed, StructType) or not parsed.fields:
-        raise UsageError(f"the schema {schema!r} names no columns; 'word STRING, count BIGINT' would")
+        raise UsageError(f"the schema {schema!r} names no columns; 'word STRING, count BIGINT' is an example")
     names = parsed.fieldNames()
     if len({name.lower() for name in names}) < len(names):
         raise UsageError(f"the schema {schema!r} names a column twice")
@@ -139,5 +139,5 @@ class _Parser:
 
     def _refuse(self, token: str) -> NoReturn:
         raise UsageError(
-            f"the schema {self._text!r} cannot be understood at {token!r}; 'word STRING, count BIGINT' could"
+            f"the schema {self._text!r} cannot be parsed at {token!r}; 'word STRING, count BIGINT' is an example"
         )

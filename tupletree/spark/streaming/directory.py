@@ -6,11 +6,11 @@
     removed/          <key>.<number>: everything of the key up to the number was removed
     …/.<anything>     being written
 
-A file appears under its name whole and durable. It is written under a temporary name, synced and renamed (linked, if it
-must not replace an existing file), and then the directory is synced. Deleting starts with the note in ``removed``.
+A file gets its name only when it is complete: it is written under a temporary name, synced and renamed (linked, if it
+must not replace an existing file). Then the directory is synced. A deletion starts with the note in ``removed``.
 
-The highest note of a key counts. Notes are only ever added, and the two highest are kept. So a writer that was stalled
-cannot lower the number, and every listing shows at least one of the two.
+The highest note of a key counts. A note is never changed, and only notes below the two highest are deleted. So a writer
+that was stalled cannot lower the number, and every listing shows at least one of the two highest.
 
 Errors: UnavailableError if the file system refuses an operation.
 """
@@ -122,7 +122,7 @@ class ExchangeDirectory:
         owner: str = "",
         place: tuple[str, int] | None = None,
     ) -> bool:
-        """Publish a file. False if it must not replace an existing file, and the file exists or existed before.
+        """Publish a file. False if ``replaces`` is false and the file exists or existed before.
 
         ``place``: the key and the number of the file's contents, by which ``removed`` shows whether the file existed
         before. ``owner``: see ``drafts``.
@@ -156,7 +156,7 @@ class ExchangeDirectory:
             self._sync(self.path / folder)
 
     def drafts(self, folder: str) -> list[tuple[str, str]]:
-        """Return the owner and name of each file being written there, including those whose writer died."""
+        """Return the owner and name of each file being written in a folder, including files whose writer died."""
         with self._errors(), contextlib.suppress(FileNotFoundError):
             names = [name for name in os.listdir(self.path / folder) if name.startswith(".")]
             return [(name[1:].rpartition(".")[0], f"{folder}/{name}") for name in names]

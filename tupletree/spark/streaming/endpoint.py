@@ -69,5 +69,5 @@ def endpoint(topology: str, components: Iterable[Mapping[str, Any]], side: str, 
     if not named:
         raise UsageError(f"topology '{topology}' {verb} no stream '{stream}'; it {verb} {streams}")
     if len(named) > 1:
-        raise UsageError(f"topology '{topology}' {verb} {streams}: option 'stream' must name one of them, and one only")
+        raise UsageError(f"topology '{topology}' {verb} {streams}: option 'stream' must name exactly one of them")
     return named[0]

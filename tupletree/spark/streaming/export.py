@@ -90,8 +90,8 @@ class _TaskExport:
         """Publish the rows of an attempt, durably. Idempotent for the same attempt."""
         if attempt.txid < self._newest:
             raise StaleAttemptError(
-                f"{attempt} is over, since {self._directory.path} has rows of transaction {self._newest}. If this goes "
-                "on, another topology writes there, or the progress of this one was deleted: give it a new directory"
+                f"{attempt} is over, since {self._directory.path} has rows of transaction {self._newest}. If this "
+                "persists, another topology writes there, or the progress of this one was deleted: use a new directory"
             )
         batches = rows.table(selected, self._schema).to_batches()
         name = f"{ROWS}/{offers.transaction_file(attempt, self._index, self._tasks)}"
@@ -209,7 +209,7 @@ class ExportBolt(Bolt):
             pass
 
     def _publish_next(self, batches: Sequence[pa.RecordBatch]) -> bool:
-        """Publish the next segment. False if another incarnation of this task already did, even if removed since."""
+        """Publish the next segment. False if another incarnation of this task has used its number, even if removed."""
         is_new = self._directory.publish(
             f"{ROWS}/{offers.segment_file(self.context.task_index, self._next)}",
             lambda file: rows.write_batches(file, iter(batches), self._schema),

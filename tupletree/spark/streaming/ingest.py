@@ -107,10 +107,10 @@ class IngestCoordinator(TransactionCoordinator):
 
 
 class IngestEmitter(TransactionEmitter):
-    """Emits the files of a transaction's micro-batches: emitter ``index`` of ``tasks``, which take turns.
+    """Emits the rows of a transaction's micro-batches: emitter ``index`` of ``tasks``, which divide the files.
 
-    The first emitter also deletes: once earlier transactions are committed, it deletes the micro-batches that belong to
-    them according to a transaction's metadata.
+    The first emitter also deletes micro-batches: when a transaction is committed, those that its metadata assigns to
+    earlier transactions.
     """
 
     def __init__(self, spout: TransactionalIngestSpout, component_id: str, index: int, tasks: int) -> None:
@@ -145,8 +145,8 @@ class IngestEmitter(TransactionEmitter):
         manifest = self._directory.read(f"{PUBLISHED}/{assignment.manifest_file(query, number)}")
         if manifest is None:
             raise self._fault(
-                f"micro-batch {number} of query {query} is gone from {self._directory.path}: it is deleted when it is "
-                "committed, and a directory belongs to one transactional id"
+                f"micro-batch {number} of query {query} is gone from {self._directory.path}: micro-batches are deleted "
+                "once committed, so each transactional id needs its own directory"
             )
         return list(manifest["files"])
 

@@ -40,7 +40,7 @@ def find(options: Mapping[str, str], side: str) -> Place:
     """
     path, topology = options.get(PATH), options.get(TOPOLOGY)
     if bool(path) == bool(topology):
-        raise UsageError("either option 'topology', the name of a topology, or option 'path', a directory, is needed")
+        raise UsageError("exactly one option is needed: 'topology', the name of a topology, or 'path', a directory")
     if path:
         about = ExchangeDirectory(path).about()
         return Place(path, None if about is None else about.columns())

@@ -23,8 +23,8 @@ a later transaction has a file, since then it is committed and no newer attempt 
 
 **Listings.** A directory can change while it is being listed: of two files that appear meanwhile, the listing can show
 the later one without the earlier one. Files that appeared before a file in one listing are in every listing begun after
-that listing. So decisions take two listings: ``seen``, which bounds how far they go, and ``listing``, made afterwards,
-which they are based on.
+that listing. So a decision needs two listings: ``seen`` gives the highest number that counts, and ``listing``, made
+afterwards, gives the files up to that number.
 
 An offset is the last position that a query has read, inclusive: ``{"txid": 12}``, or ``{"0": 7, "1": 9}``, the last
 segment of each task.
@@ -125,20 +125,20 @@ class Transactions:
         first = wanted[0] if wanted and start[TXID] == 0 else start[TXID] + 1  # an export can begin at any txid
         for txid in range(first, end[TXID] + 1):
             if txid not in self._whole:
-                raise UsageError(f"transaction {txid} is to be read, and files of it are gone")
+                raise UsageError(f"transaction {txid} cannot be read: some of its files are gone")
         return [chunk for txid in wanted for chunk in self._whole[txid]]
 
     def _check(self, start: Offset) -> None:
         if set(start) != {TXID}:
-            raise UsageError(f"the checkpoint says {start}, and the stream is transactional: a checkpoint is of one")
+            raise UsageError(f"the checkpoint says {start}, but the stream is transactional: use a new checkpoint")
         if start[TXID] < self._removed:
             raise UsageError(
-                f"transactions up to {self._removed} were removed by another query, and this one has read up to "
-                f"{start[TXID]}; 'prune' is for a stream that has one query"
+                f"transactions up to {self._removed} were removed by another query, but this query has read only up to "
+                f"{start[TXID]}; use the option 'prune' only if a stream has a single query"
             )
         if self._present and self._newest < start[TXID]:
             raise UsageError(
-                f"the checkpoint says that transactions up to {start[TXID]} were read, and the newest is "
+                f"the checkpoint says that transactions up to {start[TXID]} were read, but the newest is "
                 f"{self._newest}: the stream was restarted; use a new checkpoint"
             )
 
@@ -180,23 +180,23 @@ class Segments:
             for number in range(start.get(index, 0) + 1, last + 1):
                 name = segment_file(int(index), number)
                 if name not in self._listing:
-                    raise UsageError(f"segment {number} of task {index} is to be read, and it is gone")
+                    raise UsageError(f"segment {number} of task {index} cannot be read: its file is gone")
                 found.append(Chunk(name, None, self._listing[name]))
         return found
 
     def _check(self, start: Offset) -> None:
         if TXID in start:
-            raise UsageError(f"the checkpoint says {start}, and the stream has no transactions")
+            raise UsageError(f"the checkpoint says {start}, but the stream has no transactions: use a new checkpoint")
         for index, last in self._removed.items():
             if start.get(index, 0) < last:
                 raise UsageError(
-                    f"segments of task {index} up to {last} were removed by another query, and this one has read up to "
-                    f"{start.get(index, 0)}; 'prune' is for a stream that has one query"
+                    f"segments of task {index} up to {last} were removed by another query, but this query has read"
+                    f" only up to {start.get(index, 0)}; use the option 'prune' only if a stream has a single query"
                 )
         for index, numbers in self._present.items():
             if numbers and numbers[-1] < start.get(index, 0):
                 raise UsageError(
-                    f"the checkpoint says that task {index} was read up to segment {start[index]}, and its newest is "
+                    f"the checkpoint says that task {index} was read up to segment {start[index]}, but its newest is "
                     f"{numbers[-1]}: the stream was restarted; use a new checkpoint"
                 )
 

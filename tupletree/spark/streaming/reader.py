@@ -65,7 +65,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         offer = self._offer()
         if offer is None:
-            raise UsageError(f"the checkpoint says {end}, and nothing is in {self._directory.path}")
+            raise UsageError(f"the checkpoint says {end}, but nothing was exported to {self._directory.path}")
         chunks = offer.chunks(start or offer.initial(), end)
         return [InputPartition(group) for group in offers.packed(chunks, BYTES_PER_PARTITION)]
 
@@ -100,7 +100,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if about is None:
             return None
         if about.kind == MICRO_BATCHES:
-            raise UsageError(f"{self._directory.path} is for rows that a topology ingests, and it was to be read")
+            raise UsageError(f"{self._directory.path} cannot be read: a topology ingests its rows, and exports none")
         seen = self._directory.listing(ROWS)
         listing, removed = self._directory.listing(ROWS), self._directory.removed()
         if about.kind == SEGMENTS:

@@ -27,7 +27,7 @@ def selector(fields: Sequence[str], schema: pa.Schema) -> Select:
     """Return a function that picks the columns from a tuple's values. UsageError if a column is missing."""
     missing = [name for name in schema.names if name not in fields]
     if missing:
-        raise UsageError(f"the schema has a column {missing[0]!r}, and the tuples have the fields {', '.join(fields)}")
+        raise UsageError(f"the schema has a column {missing[0]!r}, but the tuples have the fields {', '.join(fields)}")
     positions = [list(fields).index(name) for name in schema.names]
     if len(positions) == 1:
         return lambda values: (values[positions[0]],)
@@ -44,7 +44,7 @@ def table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
 
 def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if pa.types.is_integer(field.type) and any(type(value) is float for value in values):  # Arrow would truncate them
-        raise UsageError(f"column {field.name!r} is {field.type}, and has a value that is a float")
+        raise UsageError(f"column {field.name!r} is {field.type}, but one of its values is a float")
     try:
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

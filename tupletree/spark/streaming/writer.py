@@ -81,8 +81,8 @@ class IngestWriter(DataSourceStreamArrowWriter):
         newest = _newest(directory, query)
         if batchId < newest:
             raise UsageError(
-                f"micro-batch {batchId} of query {query} comes again, and {newest} is published: its checkpoint was "
-                "set back; use a new checkpoint to restart the query"
+                f"micro-batch {batchId} of query {query} is repeated, but {newest} is already published: its "
+                "checkpoint was set back; restart the query with a new checkpoint"
             )
         files = sorted(str(message.name) for message in written)
         if batchId > newest:
@@ -136,7 +136,7 @@ def _micro_batch() -> tuple[str, int]:
     query = context.getLocalProperty(QUERY_ID) if context is not None else None
     number = context.getLocalProperty(BATCH_ID) if context is not None else None
     if not query or number is None:
-        raise UsageError("Spark reports no query and micro-batch; this works only in a streaming query")
+        raise UsageError("Spark reports no query and micro-batch: 'tupletree' can be written by a streaming query only")
     return query, int(number)
 
 

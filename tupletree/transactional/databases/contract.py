@@ -1,7 +1,7 @@
 """Database contract of TransactionalMap and OpaqueMap: apply a decision about some rows atomically.
 
-The rule that makes an update take effect once is not part of the database (see rules.py). The database gets it as a
-function that reads stored rows and returns changes. The database does these reads and writes the changes in one
+The rule that makes an update take effect once is not part of the database (see rules.py). The database gets the rule as
+a function that reads stored rows and returns changes. The database does these reads and writes the changes in one
 transaction, isolated from every other transaction on the same table.
 """
 

@@ -10,7 +10,7 @@ from tupletree.errors import UsageError
 from tupletree.transactional.databases.contract import JsonValue
 
 FORMAT = 1
-"""The version of the layout, stored per table. Raised whenever older versions of Tupletree would misread a table."""
+"""The version of the layout, stored per table. Incremented when older versions of Tupletree would misread a table."""
 
 TABLES = "tupletree_tables"
 """The table in which a SQL database keeps one row for each table: its name, its format and its mark."""
@@ -32,7 +32,7 @@ def check_keys(table: str, keys: Iterable[str]) -> None:
     """Raise UsageError unless every key is a str that every database can store."""
     for key in keys:
         if not isinstance(key, str):
-            raise UsageError(f"table {table!r}: a key is a str, and {key!r} is {_type_of(key)}")
+            raise UsageError(f"table {table!r}: keys must be str, but {key!r} is {_type_of(key)}")
         if "\0" in key or not _encodable(key):
             raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
 
@@ -48,7 +48,7 @@ def check_format(table: str, found: int) -> None:
 
 def not_ours(table: str) -> UsageError:
     """Return the error for a table that Tupletree did not create."""
-    return UsageError(f"table {table!r} is there already and Tupletree did not make it: choose another name")
+    return UsageError(f"table {table!r} exists already, but Tupletree did not create it: choose another name")
 
 
 def encode(table: str, key: str, value: JsonValue) -> str:
@@ -58,7 +58,7 @@ def encode(table: str, key: str, value: JsonValue) -> str:
     """
     culprit = _not_json(value)
     if culprit:
-        raise UsageError(f"table {table!r}, key {key!r}: a value is what JSON carries, and this one has {culprit}")
+        raise UsageError(f"table {table!r}, key {key!r}: JSON cannot represent the value, which has {culprit}")
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -5,14 +5,14 @@
 
 A change is one transaction, with locks that let tasks with disjoint keys work at the same time:
 
-    shared lock of the table      taken by a change at first. The change also locks the rows that it reads. If a row
-                                  that it did not find and inserts exists by now, it decides again
+    shared lock of the table      taken by a change at first. The change also locks the rows that it reads. If another
+                                  change has meanwhile inserted one of its new rows, the change decides again
     exclusive lock of the table   taken by a change that sets the mark, deletes, creates the table, or reads all rows of
-                                  a transaction. This is known only after a decision, which is then made again under
-                                  this lock
+                                  a transaction. The need is known only after a decision, which is then made again
+                                  under this lock
 
-The table lock is an advisory lock, taken before any read: rows that a decision has read cannot change until it has
-written. Rows are locked in key order, so that changes cannot deadlock.
+The table lock is an advisory lock, taken before any read: rows that a decision has read cannot change until its changes
+are written. Rows are locked in key order, so that changes cannot deadlock.
 
 JSONB preserves the value of a number, not its notation: 1e22 is read back as an integer.
 """
@@ -125,9 +125,9 @@ def _create_tables(connection: Connection) -> None:
 def _apply(
     connection: Connection, table: str, decide: Callable[[View], Changes], alone: bool
 ) -> tuple[Changes | None, bool]:
-    """Try a change once. If no changes are returned, nothing was written: try again, alone if the second item is true.
+    """Try a change once. Return the changes, or None if nothing was written and the change must be tried again.
 
-    ``alone``: under the exclusive lock.
+    ``alone``: True under the exclusive lock. The second item returned is the ``alone`` of the next try.
     """
     with connection.transaction():
         _lock(connection, table, alone)

@@ -91,7 +91,7 @@ class RedisDatabase(Database):
                 try:
                     changes = decide(view)
                 except Exception:
-                    # The rows that it has read might be inconsistent: if so, decide again.
+                    # The rows that the decision has read might be inconsistent: if so, decide again.
                     if view.write(Changes()):
                         raise
                 else:
@@ -141,7 +141,7 @@ class _View:
         self._names = names
         rows, _, about = names
         found, self._mark, self._version = client.hmget(about, "format", "mark", "version")
-        if found is None and client.exists(rows):  # unless it was created between these two commands
+        if found is None and client.exists(rows):  # unless the table was created between these commands
             found = client.hget(about, "format")
             if found is None:
                 raise not_ours(table)

@@ -104,13 +104,13 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 
 class _About(NamedTuple):
-    """The row of a table in the table of tables."""
+    """The row of a table in ``tupletree_tables``."""
 
     mark: TransactionAttempt | None
 
 
 def _about(connection: sqlite3.Connection, table: str) -> _About | None:
-    """Return the row of a table in the table of tables, or None if the table does not exist yet."""
+    """Return the row of a table in ``tupletree_tables``, or None if the table does not exist yet."""
     line = connection.execute(f"SELECT format, txid, attempt FROM {TABLES} WHERE name = ?", [table]).fetchone()
     if line is None:
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]).fetchone():
