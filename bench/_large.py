@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+from tupletree.client import TaskStats
 from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster
 from tupletree.tuples import Tuple
@@ -57,7 +58,9 @@ def topology(count: int, size: int, burst: int = 1) -> Topology:
     return builder.create_topology()
 
 
-def spout_stats(cluster: DevCluster) -> nimbus_pb2.TaskStats:
+def spout_stats(cluster: DevCluster) -> TaskStats:
     """Return the statistics of the spout."""
     reply = cluster.client.describe(NAME)
-    return next((one.total for one in reply.components if one.component_id == "blobs"), nimbus_pb2.TaskStats())
+    return next(
+        (one.total for one in reply.components if one.component_id == "blobs"), TaskStats.of(nimbus_pb2.TaskStats())
+    )

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from bench import _cli, _large
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+from tupletree.client import TaskStats, TopologyDescription
 from tupletree.component import BasicCollector, SpoutCollector, TopologyContext
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 from tupletree.tuples import Tuple
@@ -84,9 +85,11 @@ def topology(sleep_s: float) -> Topology:
     return builder.create_topology()
 
 
-def component(reply: nimbus_pb2.DescribeTopologyReply, name: str) -> nimbus_pb2.TaskStats:
+def component(reply: TopologyDescription, name: str) -> TaskStats:
     """Return the statistics of a component, summed over its tasks."""
-    return next((one.total for one in reply.components if one.component_id == name), nimbus_pb2.TaskStats())
+    return next(
+        (one.total for one in reply.components if one.component_id == name), TaskStats.of(nimbus_pb2.TaskStats())
+    )
 
 
 def is_full(cluster: DevCluster, pending: int | None) -> bool:

@@ -19,11 +19,15 @@ from tupletree import (
     Topology,
     TopologyBuilder,
     TopologyConf,
+    TopologyDescription,
+    TopologyRecord,
+    TopologyStatus,
     Tuple,
     bolt,
     spout,
     value,
 )
+from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
 
@@ -113,6 +117,29 @@ def topology() -> Topology:
     return builder.create_topology()
 
 
+def is_idle(summary: TopologySummary) -> bool:
+    record: TopologyRecord = summary.record
+    return record.status is TopologyStatus.INACTIVE and record.pending is None and summary.uptime_s > 60
+
+
+def failed(described: TopologyDescription) -> dict[str, int]:
+    return {one.component_id: one.total.failed for one in described.components if one.kind == ComponentKind.SPOUT}
+
+
+def lines(client: NimbusClient, topology_id: str, port: int) -> Iterator[str]:
+    for supervisor in client.cluster().supervisors:
+        for found in client.search_log(supervisor.presence.address, topology_id, port, "ERROR"):
+            match found:
+                case LogMatch(line=line):
+                    yield line
+                case SearchEnd(incomplete=why):
+                    yield why
+
+
+def shards(client: NimbusClient) -> list[ShardSummary]:
+    return [shard for one in client.cluster().ackers for shard in client.ledger(one.presence.address).shards]
+
+
 def main() -> None:
     with LocalCluster() as cluster:
         cluster.submit("x", topology(), conf)
@@ -121,4 +148,9 @@ def main() -> None:
     print(run_bolt(split, [make_tuple({"line": "a b"})]), Recorder())
     with NimbusClient("localhost:6627") as client:
         client.submit("x", topology(), conf)
-        print(client.describe("x"))
+        print(failed(client.describe("x")), [is_idle(one) for one in client.list()], shards(client))
+        client.set_log_levels("x", {"kazoo": LogLevel("DEBUG", until_unix_s=1e9)})
+        record = client.kill("x", wait_secs=0)
+        print(list(lines(client, record.id, 6700)), record.conf, record.raw.SerializeToString())
+        if client.health().verdict != "healthy":
+            print(*(one.sentence for one in client.health().faults))

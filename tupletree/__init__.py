@@ -26,7 +26,15 @@ from tupletree.tuples import Tuple
 from tupletree.windows import StatefulWindowedBolt, Window, WindowedBolt
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
+    from tupletree.client import (
+        ClusterDescription,
+        ClusterHealth,
+        NimbusClient,
+        TopologyDescription,
+        TopologyRecord,
+        TopologyStatus,
+        TopologySummary,
+    )
 
 __all__ = [
     "AsyncBolt",
@@ -35,6 +43,8 @@ __all__ = [
     "BasicStatefulBolt",
     "BatchingBolt",
     "Bolt",
+    "ClusterDescription",
+    "ClusterHealth",
     "CombinerBolt",
     "Config",
     "CustomGrouping",
@@ -50,6 +60,10 @@ __all__ = [
     "TopologyBuilder",
     "TopologyConf",
     "TopologyContext",
+    "TopologyDescription",
+    "TopologyRecord",
+    "TopologyStatus",
+    "TopologySummary",
     "Tuple",
     "TupletreeError",
     "Window",
@@ -67,9 +81,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import NimbusClient on first access: workers never need it."""
-    if name != "NimbusClient":
+    """Import the client and its results on first access: workers never need them."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tupletree.client import NimbusClient
+    from tupletree import client
 
-    return NimbusClient
+    return getattr(client, name)

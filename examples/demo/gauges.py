@@ -10,7 +10,6 @@ from examples.demo.screen import Frame
 from tupletree import NimbusClient
 from tupletree.errors import TupletreeError
 from tupletree.testing import ProcessInfo
-from tupletree.v1 import nimbus_pb2
 
 
 def read_frame(name: str, lines: int, acked: int, client: NimbusClient, ackers: Iterable[ProcessInfo]) -> Frame:
@@ -19,14 +18,13 @@ def read_frame(name: str, lines: int, acked: int, client: NimbusClient, ackers: 
         components = {stats.component_id: stats for stats in client.describe(name).components}
     except TupletreeError:
         components = {}
-    spout = components.get("lines", nimbus_pb2.ComponentStats())
-    count = components.get("count", nimbus_pb2.ComponentStats())
+    spout, count = components.get("lines"), components.get("count")
     return Frame(
         lines=lines,
         acked=acked,
-        emitted=sum(stream.emitted for stream in spout.total.streams),
-        failed=spout.total.failed,
-        words_per_s=count.executed_per_s,
+        emitted=sum(stream.emitted for stream in spout.total.streams) if spout else 0,
+        failed=spout.total.failed if spout else 0,
+        words_per_s=count.executed_per_s if count else 0.0,
         pending={acker.name: _pending(acker.http_port) for acker in ackers},
     )
 

@@ -6,7 +6,6 @@ Spark.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -140,8 +139,8 @@ class SparkDemo:
         except TupletreeError:
             return frame
         for said in (status for one in components if one.component_id == "pipeline" for status in one.statuses):
-            status = json.loads(said.status_json)
-            frame = replace(frame, state=status["state"], active=len(status["batches"]))
+            if (status := said.status) is not None:
+                frame = replace(frame, state=status["state"], active=len(status["batches"]))
         return frame
 
     def _wait(self, done: Callable[[], bool], deadline_s: float) -> bool:

@@ -13,8 +13,8 @@ import pytest
 from browser_harness import Watched, address, api, horizontal_excess, topology_id
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tupletree.client import TopologySummary, WorkerSummary
 from tupletree.testing import DevCluster, wait_until
-from tupletree.v1 import nimbus_pb2
 
 COMPONENTS = 200
 DRAWN_WITHIN_MS = 10_000.0  # a bound for a machine that does much else
@@ -35,7 +35,7 @@ def topology(cluster: DevCluster) -> str:
     return topology_id(cluster, "words")
 
 
-def record(cluster: DevCluster, name: str = "words") -> nimbus_pb2.TopologySummary:
+def record(cluster: DevCluster, name: str = "words") -> TopologySummary:
     return next(one for one in cluster.client.list() if one.record.name == name)
 
 
@@ -192,7 +192,7 @@ def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -
     page.get_by_role("dialog", name="Restart a worker of words?").get_by_role("button", name="Restart worker").click()
     expect(page.get_by_text(f"The worker at {before.host}:{before.port} is restarted.")).to_be_visible()
 
-    def again() -> nimbus_pb2.WorkerSummary:
+    def again() -> WorkerSummary:
         return min(cluster.client.describe("words").workers, key=lambda one: one.port)
 
     wait_until(lambda: again().ready and again().pid not in {0, before.pid}, 60)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tupletree._address import address_of
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import count, duration, message_dict, print_json, print_table
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import AckerSummary, NimbusClient
 
 _LOOK_S: Final = 1.0
 _RATES: Final = ("inits", "acks", "completed", "fails", "timeouts")
@@ -94,13 +92,13 @@ def acker_dicts(client: NimbusClient) -> list[dict[str, Any]]:
         return list(pool.map(lambda summary: _acker_dict(client, summary), summaries))
 
 
-def _acker_dict(client: NimbusClient, summary: nimbus_pb2.AckerSummary) -> dict[str, Any]:
+def _acker_dict(client: NimbusClient, summary: AckerSummary) -> dict[str, Any]:
     presence = summary.presence
-    address = address_of(presence.host, presence.grpc_port)
+    address = presence.address
     acker: dict[str, Any] = {
         "id": presence.id,
         "address": address,
-        "http": address_of(presence.host, presence.http_port),
+        "http": presence.http_address,
         "pid": presence.pid,
         "shards_assigned": summary.shards,
         "draining": presence.draining,
@@ -117,7 +115,7 @@ def _acker_dict(client: NimbusClient, summary: nimbus_pb2.AckerSummary) -> dict[
         "reachable": True,
         "ready": ledger.ready,
         "reasons": list(ledger.reasons),
-        "shards": [message_dict(shard) for shard in shards],
+        "shards": [message_dict(shard.raw) for shard in shards],
     }
 
 

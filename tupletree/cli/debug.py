@@ -19,8 +19,7 @@ from tupletree.cli.workers import Following, Source, check_component, end_of, so
 from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import topology_pb2
+    from tupletree.client import NimbusClient, TopologyRecord
 
 FILE = "events.jsonl"
 _LATE_S = 3.0  # after the end of sampling, for sampled tuples that have not arrived yet
@@ -138,7 +137,7 @@ def _show(event: dict[str, Any], as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
+def _say_off(record: TopologyRecord, as_json: bool) -> None:
     if as_json:
         print_json({"name": record.name, "sampled_percent": dict(record.sampled_percent)})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,7 @@ from tupletree.cli.record import waits_for
 from tupletree.cli.statuses import status_dicts, status_lines
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import NimbusClient, TopologyDescription
 
 
 @click.command("describe")
@@ -40,23 +38,23 @@ def command(client: NimbusClient, name: str, as_json: bool) -> None:
         _print(described)
 
 
-def describe_dict(reply: nimbus_pb2.DescribeTopologyReply) -> dict[str, Any]:
+def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
     """The document of ``describe --json``."""
     return {
         **summary_dict(reply.summary),
         "unscheduled": reply.unscheduled,
-        "conf": json.loads(reply.summary.record.conf_json or "{}"),
+        "conf": reply.summary.record.conf,
         "components": [component_figures(component) for component in reply.components],
         "statuses": status_dicts(reply),
         "inputs": [
-            {"component": component.id, **message_dict(subscription)}
+            {"component": component.id, **message_dict(subscription.raw)}
             for component in reply.spec.components
             for subscription in component.inputs
         ],
-        "worker_processes": [message_dict(worker) for worker in reply.workers],
-        "shards": [message_dict(shard) for shard in reply.assignment.shards],
+        "worker_processes": [message_dict(worker.raw) for worker in reply.workers],
+        "shards": [message_dict(shard.raw) for shard in reply.assignment.shards],
         "assignment_version": reply.assignment.version,
-        "errors": [message_dict(error) for error in reply.errors],
+        "errors": [message_dict(error.raw) for error in reply.errors],
     }
 
 

@@ -49,8 +49,8 @@ def command(
     known = {spec.id for spec in reply.spec.components} | {error.component_id for error in reply.errors}
     if component is not None and component not in known:
         raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(sorted(known))}")
-    tasks = dict(reply.summary.record.tasks)
-    found = complaints(reply.errors, tasks, reply.workers, time.time(), component)
+    errors, workers = [error.raw for error in reply.errors], [worker.raw for worker in reply.workers]
+    found = complaints(errors, reply.summary.record.tasks, workers, time.time(), component)
     shown = found if wants_all else latest_of_each(found)
     if as_json:
         print_json([_as_dict(one) for one in shown])

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tupletree._wire.latency import percentile_s
-from tupletree.v1 import nimbus_pb2
-from tupletree.v1.topology_pb2 import ComponentKind
+from tupletree.client import ComponentKind, ComponentStats, TaskStats
 
 COUNTERS = ("emitted", "transferred", "executed", "acked", "failed", "timeouts")
 
 
-def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
+def component_figures(stats: ComponentStats) -> dict[str, Any]:
     """Totals and mean latencies of one component."""
     total = stats.total
     executed = max(total.executed, 1)
-    is_spout = stats.kind == ComponentKind.COMPONENT_KIND_SPOUT
+    is_spout = stats.kind == ComponentKind.SPOUT
     return {
         "component": stats.component_id,
         "kind": "spout" if is_spout else "bolt",
@@ -43,7 +42,7 @@ def component_figures(stats: nimbus_pb2.ComponentStats) -> dict[str, Any]:
     }
 
 
-def counters(total: nimbus_pb2.TaskStats) -> dict[str, int]:
+def counters(total: TaskStats) -> dict[str, int]:
     """The counters of a task or component."""
     return {
         "emitted": sum(stream.emitted for stream in total.streams),
@@ -55,7 +54,7 @@ def counters(total: nimbus_pb2.TaskStats) -> dict[str, int]:
     }
 
 
-def rates(before: nimbus_pb2.ComponentStats | None, now: nimbus_pb2.ComponentStats, elapsed_s: float) -> dict[str, Any]:
+def rates(before: ComponentStats | None, now: ComponentStats, elapsed_s: float) -> dict[str, Any]:
     """The activity of one component between two reports: rates per second, and latencies of that interval."""
     figures = component_figures(now)
     if before is None or elapsed_s <= 0:

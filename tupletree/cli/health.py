@@ -12,8 +12,7 @@ from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
     from tupletree._health.assessment import Fault, Verdict
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import ClusterHealth, HealthReason, NimbusClient
 
 _STATUSES = {"healthy": 0, "degraded": 1, "down": 2}
 
@@ -57,7 +56,7 @@ def command(
     from tupletree._health.assessment import unreachable
 
     facts: dict[str, Any] = {}
-    found: nimbus_pb2.DescribeHealthReply | Verdict
+    found: ClusterHealth | Verdict
     with connect(seeds, conf_path, overrides, leader_timeout_s=timeout_s) as client:
         try:
             found, facts = client.health(), _figures(client)
@@ -77,7 +76,7 @@ def command(
     return _STATUSES[status]
 
 
-def _as_dict(one: nimbus_pb2.HealthReason | Fault) -> dict[str, str]:
+def _as_dict(one: HealthReason | Fault) -> dict[str, str]:
     return {
         "severity": one.severity,
         "kind": one.kind,

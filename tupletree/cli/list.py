@@ -10,8 +10,7 @@ from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import duration, message_dict, print_json, print_table
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import NimbusClient, TopologySummary
 
 
 @click.command("list")
@@ -45,21 +44,21 @@ def command(client: NimbusClient, as_json: bool) -> None:
     print_table(["name", "status", "workers>", "executors>", "tasks>", "uptime>", "owner", "id"], rows)
 
 
-def summary_dict(summary: nimbus_pb2.TopologySummary) -> dict[str, Any]:
+def summary_dict(summary: TopologySummary) -> dict[str, Any]:
     """One topology in a line: what ``list --json`` prints."""
-    record = message_dict(summary.record)
+    record = summary.record
     return {
-        "name": record["name"],
-        "id": record["id"],
-        "status": record["status"],
-        "owner": record["owner"],
-        "workers": record["workers"],
+        "name": record.name,
+        "id": record.id,
+        "status": record.status,
+        "owner": record.owner,
+        "workers": record.workers,
         "workers_used": summary.workers_used,
         "workers_ready": summary.workers_ready,
         "executors": summary.executors_total,
         "tasks": summary.tasks_total,
-        "acker_shards": record["acker_shards"],
+        "acker_shards": record.acker_shards,
         "uptime_s": round(summary.uptime_s, 3),
-        "submitted_unix_s": record["submitted_unix_s"],
-        "pending": record["pending"],
+        "submitted_unix_s": record.submitted_unix_s,
+        "pending": message_dict(record.pending.raw) if record.pending is not None else None,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +11,7 @@ from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import duration, print_json, print_table
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import topology_pb2
+    from tupletree.client import LogLevel, NimbusClient, TopologyRecord
 
 
 @click.command("log-level")
@@ -51,7 +49,7 @@ def command(client: NimbusClient, name: str, levels: tuple[str, ...], remove: tu
         record = client.set_log_levels(name, wanted, removed)
     else:
         record = client.describe(name).summary.record
-    shown = _shown(record.log_levels, time.time())
+    shown = _shown(record, time.time())
     if as_json:
         print_json({"name": record.name, "levels": shown})
     elif not shown:
@@ -64,9 +62,9 @@ def command(client: NimbusClient, name: str, levels: tuple[str, ...], remove: tu
         print_table(["logger", "level", "expires in"], rows)
 
 
-def _parse(option: str, now_s: float) -> tuple[str, topology_pb2.LogLevel]:
+def _parse(option: str, now_s: float) -> tuple[str, LogLevel]:
     from tupletree._wire.levels import level_name
-    from tupletree.v1 import topology_pb2
+    from tupletree.client import LogLevel
 
     logger, equals, rest = option.rpartition("=")
     level, colon, seconds = rest.partition(":")
@@ -74,7 +72,7 @@ def _parse(option: str, now_s: float) -> tuple[str, topology_pb2.LogLevel]:
         raise click.UsageError(f"--level takes LOGGER=LEVEL or LOGGER=LEVEL:SECONDS, not '{option}'.")
     until_unix_s = now_s + float(seconds) if colon else 0.0
     name = "" if logger.lower() == "root" else logger
-    return name, topology_pb2.LogLevel(level=level_name(level), until_unix_s=until_unix_s)
+    return name, LogLevel(level_name(level), until_unix_s=until_unix_s)
 
 
 def _is_positive(text: str) -> bool:
@@ -84,14 +82,14 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-def _shown(levels: Mapping[str, topology_pb2.LogLevel], now_s: float) -> list[dict[str, Any]]:
+def _shown(record: TopologyRecord, now_s: float) -> list[dict[str, Any]]:
     from tupletree._wire.levels import levels_at
 
     return [
         {
             "logger": logger or "root",
             "level": level,
-            "left_s": round(left_s, 1) if (left_s := levels[logger].until_unix_s - now_s) > 0 else None,
+            "left_s": round(left_s, 1) if (left_s := record.log_levels[logger].until_unix_s - now_s) > 0 else None,
         }
-        for logger, level in sorted(levels_at(levels, now_s).items())
+        for logger, level in sorted(levels_at(record.raw.log_levels, now_s).items())
     ]

@@ -16,7 +16,7 @@ from tupletree.cli.workers import Following, Source, in_order, last_lines, past_
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
+    from tupletree.client import LogFile, LogMatch, NimbusClient, SearchEnd
 
 _Answer = TypeVar("_Answer")
 
@@ -215,8 +215,8 @@ def _show(
 
 
 def _list(client: NimbusClient, found: Sequence[Source], as_json: bool) -> None:
-    def ask(source: Source) -> list[Any]:
-        return list(client.list_logs(source.supervisor, source.topology_id, source.port))
+    def ask(source: Source) -> Sequence[LogFile]:
+        return client.list_logs(source.supervisor, source.topology_id, source.port)
 
     files = [(source, file) for source, listed in _ask_each(found, ask) for file in listed]
     if as_json:
@@ -232,7 +232,9 @@ def _list(client: NimbusClient, found: Sequence[Source], as_json: bool) -> None:
 
 
 def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: dict[str, Any], as_json: bool) -> None:
-    def ask(source: Source) -> list[Any] | NotFoundError:
+    from tupletree.client import LogMatch, SearchEnd
+
+    def ask(source: Source) -> list[LogMatch | SearchEnd] | NotFoundError:
         try:
             return list(client.search_log(source.supervisor, source.topology_id, source.port, pattern, **query))
         except NotFoundError as error:  # this worker has no such file
@@ -243,22 +245,22 @@ def _search(client: NimbusClient, found: Sequence[Source], pattern: str, query: 
         raise NotFoundError(f"no worker of the topology has a {query['file']} yet")
     total = 0
     for source, answer in answers:
-        replies = answer if isinstance(answer, list) else []
-        matches = [reply.match for reply in replies if reply.HasField("match")]
+        found_there = [] if isinstance(answer, NotFoundError) else answer
+        matches = [one for one in found_there if isinstance(one, LogMatch)]
         total += len(matches)
         if as_json:
             for match in matches:
-                print_json({"worker": source.worker, **message_dict(match)})
+                print_json({"worker": source.worker, **message_dict(match.raw)})
         else:
             _show_matches(source, matches, bool(query["before"]))
-        for reply in replies:
-            if reply.HasField("end"):
-                _show_end(source, reply.end, as_json)
+        for one in found_there:
+            if isinstance(one, SearchEnd):
+                _show_end(source, one, as_json)
     if not as_json and not total:
         click.echo("no matches")
 
 
-def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> None:
+def _show_matches(source: Source, matches: Sequence[LogMatch], has_context: bool) -> None:
     """Print one worker's matches in their order, and each context line once."""
     shown: dict[tuple[str, int], tuple[str, bool]] = {}  # by file and offset
     ends: dict[tuple[str, int], tuple[str, int]] = {}  # where the next line is
@@ -281,7 +283,7 @@ def _show_matches(source: Source, matches: Sequence[Any], has_context: bool) -> 
         expected = ends[place]
 
 
-def _offsets(match: Any) -> list[int]:
+def _offsets(match: LogMatch) -> list[int]:
     """Return the offsets of a match and of the lines around it, assuming text."""
     before = [len(line.encode()) + 1 for line in match.before]
     after = [len(line.encode()) + 1 for line in (match.line, *match.after)]
@@ -291,7 +293,7 @@ def _offsets(match: Any) -> list[int]:
     return found
 
 
-def _show_end(source: Source, end: Any, as_json: bool) -> None:
+def _show_end(source: Source, end: SearchEnd, as_json: bool) -> None:
     if as_json:
         print_json({"worker": source.worker, "searched_bytes": end.searched_bytes, "incomplete": end.incomplete})
     elif end.incomplete:

@@ -13,7 +13,7 @@ import click
 
 from tupletree.cli.figures import component_figures, rates, stream_rates, totals
 from tupletree.cli.options import client_options, json_option, name_argument
-from tupletree.cli.output import clock, console, count, duration, message_dict, millis, print_json, table
+from tupletree.cli.output import clock, console, count, duration, millis, print_json, table
 from tupletree.cli.statuses import status_dicts, status_lines
 from tupletree.cli.workers import check_component
 from tupletree.errors import UsageError
@@ -21,8 +21,7 @@ from tupletree.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import NimbusClient, TopologyDescription
 
 
 @click.command("monitor")
@@ -110,8 +109,8 @@ def _views(
 
 
 def view_dict(
-    before: nimbus_pb2.DescribeTopologyReply,
-    now: nimbus_pb2.DescribeTopologyReply,
+    before: TopologyDescription,
+    now: TopologyDescription,
     elapsed_s: float,
     component: str | None = None,
     stream: str | None = None,
@@ -127,7 +126,7 @@ def view_dict(
         "at_unix_s": round(time.time(), 3),
         "interval_s": round(elapsed_s, 3),
         "name": now.summary.record.name,
-        "status": message_dict(now.summary.record)["status"],
+        "status": now.summary.record.status,
         "workers_ready": now.summary.workers_ready,
         "workers": now.summary.record.workers,
         "uptime_s": now.summary.uptime_s,
@@ -139,7 +138,7 @@ def view_dict(
     }
 
 
-def _check_stream(reply: nimbus_pb2.DescribeTopologyReply, component: str | None, stream: str | None) -> None:
+def _check_stream(reply: TopologyDescription, component: str | None, stream: str | None) -> None:
     declared = [one.id for spec in reply.spec.components if component in (None, spec.id) for one in spec.outputs]
     if stream is not None and reply.spec.components and stream not in declared:
         whose = f"component '{component}'" if component else f"topology '{reply.summary.record.name}'"

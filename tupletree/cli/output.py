@@ -33,7 +33,7 @@ def message_dict(message: Message) -> dict[str, Any]:
             continue
         value = getattr(message, field.name)
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            result[field.name] = dict(value)
+            result[field.name] = {key: message_dict(v) if isinstance(v, Message) else v for key, v in value.items()}
         elif field.has_presence and not message.HasField(field.name):
             result[field.name] = None
         elif isinstance(value, Message):

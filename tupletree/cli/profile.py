@@ -89,7 +89,7 @@ def _fetch(
 ) -> tuple[str, int]:
     """Write the profile that the supervisor sends; return the file and its size. A partial file is removed."""
     replies = client.profile_worker(source.supervisor, source.topology_id, source.port, seconds, kind, rate)
-    with contextlib.closing(replies):  # type: ignore[type-var]
+    with contextlib.closing(replies):
         first = next(replies, None)
         if first is None:
             raise UnavailableError(f"the supervisor of worker {source.worker} has sent no profile")

@@ -10,8 +10,7 @@ from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import topology_pb2
+    from tupletree.client import NimbusClient, TopologyRecord
 
 
 @click.command("rebalance")
@@ -55,16 +54,17 @@ def command(
         click.echo(sentence)
 
 
-def _ask_shortfall(client: NimbusClient, record: topology_pb2.TopologyRecord) -> str:
+def _ask_shortfall(client: NimbusClient, record: TopologyRecord) -> str:
     cluster = client.cluster()
     own = sum(summary.workers_used for summary in client.list() if summary.record.id == record.id)
     return shortfall(record, own, cluster.slots_used, cluster.slots_total)
 
 
-def shortfall(record: topology_pb2.TopologyRecord, own: int, slots_used: int, slots_total: int) -> str:
+def shortfall(record: TopologyRecord, own: int, slots_used: int, slots_total: int) -> str:
     """Return why the topology will have fewer workers than wanted, as far as is known now; else an empty string."""
-    wanted = record.pending.workers or record.workers
-    executors = sum({**record.executors, **record.pending.executors}.values())
+    pending = record.pending
+    wanted = (pending.workers if pending else 0) or record.workers
+    executors = sum({**record.executors, **(pending.executors if pending else {})}.values())
     if 0 < executors < wanted:
         return f"{record.name} will have at most {executors} of {wanted} workers: it has {executors} executors"
     free = max(0, slots_total - slots_used)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tupletree.cli.output import duration, message_dict, print_json
-from tupletree.v1 import topology_pb2
+
+if TYPE_CHECKING:
+    from tupletree.client import TopologyRecord
 
 
-def print_records(records: Sequence[topology_pb2.TopologyRecord], as_json: bool) -> None:
+def print_records(records: Sequence[TopologyRecord], as_json: bool) -> None:
     """One sentence for each topology: its status now, and when a pending action is due. JSON: always a list."""
     if as_json:
-        print_json([message_dict(record) for record in records])
+        print_json([message_dict(record.raw) for record in records])
         return
     for record in records:
-        shown = message_dict(record)
-        wait = waits_for(shown["pending"], time.time())
-        click.echo(f"{record.name} is {shown['status']}" + (f": {wait}" if wait else ""))
+        wait = waits_for(message_dict(record.pending.raw) if record.pending is not None else None, time.time())
+        click.echo(f"{record.name} is {record.status}" + (f": {wait}" if wait else ""))
 
 
 def waits_for(pending: Mapping[str, Any] | None, now_unix_s: float) -> str:

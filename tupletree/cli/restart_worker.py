@@ -14,8 +14,7 @@ from tupletree.cli.workers import Source, one_source
 from tupletree.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import NimbusClient, WorkerSummary
 
 _LOOK_S = 0.25
 
@@ -75,6 +74,6 @@ def _worker_id(client: NimbusClient, name: str, source: Source) -> str:
     return worker.worker_id if worker is not None else ""
 
 
-def _worker(client: NimbusClient, name: str, source: Source) -> nimbus_pb2.WorkerSummary | None:
+def _worker(client: NimbusClient, name: str, source: Source) -> WorkerSummary | None:
     found = [one for one in client.describe(name).workers if (one.host, one.port) == (source.host, source.port)]
     return found[0] if found else None

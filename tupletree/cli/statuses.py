@@ -13,12 +13,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tupletree._wire.statuses import committed_by, decode_status
+from tupletree._wire.statuses import committed_by
 from tupletree.attempt import TransactionAttempt
 from tupletree.cli.output import count
 
 if TYPE_CHECKING:
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import TopologyDescription
 
 _WIDTH: Final = 160
 _REASON: Final = 2000
@@ -27,14 +27,14 @@ _OLD_S: Final = 3.0
 _NO_STATUS: Final = {"error": "the status that nimbus returned is not a small JSON object"}
 
 
-def status_dicts(reply: nimbus_pb2.DescribeTopologyReply) -> list[dict[str, Any]]:
+def status_dicts(reply: TopologyDescription) -> list[dict[str, Any]]:
     """The statuses of a topology's tasks, by component and task: what ``--json`` prints."""
     found: list[dict[str, Any]] = [
         {
             "component": component.component_id,
             "task": one.task_id,
             "age_s": round(one.age_s, 3),
-            "status": _NO_STATUS if (status := decode_status(one.status_json)) is None else status,
+            "status": _NO_STATUS if (status := one.status) is None else status,
         }
         for component in reply.components
         for one in component.statuses

@@ -22,8 +22,7 @@ from tupletree.errors import TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import task_ranges
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2, topology_pb2
+    from tupletree.client import NimbusClient, TopologyDescription, TopologyRecord
 
 FILE: Final = "events.jsonl"
 TREES_A_SECOND: Final = 5.0  # traced by default
@@ -101,7 +100,7 @@ def command(
     if recent:
         events = _recent_events(client, name)
     else:
-        wanted_s = seconds or (message_timeout_s(reply.summary.record) + 10.0)
+        wanted_s = seconds or (message_timeout_s(reply.summary.record.raw) + 10.0)
         enough = None if slowest or seconds else most
         events = _follow(client, name, one_in or _one_in(reply), wanted_s, enough, failed)
     trees = _named_trees(reply, events, most, slowest, failed)
@@ -112,7 +111,7 @@ def command(
 
 
 def _named_trees(
-    reply: nimbus_pb2.DescribeTopologyReply, events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: bool
+    reply: TopologyDescription, events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: bool
 ) -> list[Tree]:
     """The trees to show, with named hops. Raises UnavailableError if there are none."""
     record = reply.summary.record
@@ -143,11 +142,11 @@ def _is_shown(tree: Tree, failed: bool) -> bool:
     return tree.verdict in ("failed", "expired") if failed else tree.took_s is not None
 
 
-def _one_in(reply: nimbus_pb2.DescribeTopologyReply) -> int:
+def _one_in(reply: TopologyDescription) -> int:
     """Return the N that traces a few trees per second. N is odd, to spread the trees over the shards."""
-    from tupletree.v1.topology_pb2 import ComponentKind
+    from tupletree.client import ComponentKind
 
-    spouts = [one for one in reply.components if one.kind == ComponentKind.COMPONENT_KIND_SPOUT]
+    spouts = [one for one in reply.components if one.kind == ComponentKind.SPOUT]
     wanted = math.ceil(sum(one.acked_per_s for one in spouts) / TREES_A_SECOND)
     return max(1, wanted | 1)
 
@@ -214,7 +213,7 @@ def _exporter(url: str) -> Any:
     return Exporter(url)
 
 
-def _say_off(record: topology_pb2.TopologyRecord, as_json: bool) -> None:
+def _say_off(record: TopologyRecord, as_json: bool) -> None:
     if as_json:
         print_json({"name": record.name, "traced_one_in": record.traced_one_in})
     else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree._address import address_of
 from tupletree.cli.options import client_options, json_option
 from tupletree.cli.output import print_json
 from tupletree.errors import UnavailableError
@@ -42,5 +41,4 @@ def web_address(client: NimbusClient) -> str:
     leaders = [one.presence for one in client.cluster().nimbuses if one.leader]
     if not leaders:
         raise UnavailableError("no nimbus leads; see 'tupletree health'")
-    place = address_of(leaders[0].host, leaders[0].http_port)
-    return f"{'https' if client.security.tls is not None else 'http'}://{place}/"
+    return f"{'https' if client.security.tls is not None else 'http'}://{leaders[0].http_address}/"

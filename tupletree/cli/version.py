@@ -49,11 +49,15 @@ def _cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...
     except TupletreeError as error:
         return {"error": str(error)}
     daemons: dict[str, dict[str, int]] = {}
-    found = {"nimbus": reply.nimbuses, "supervisor": reply.supervisors, "acker": reply.ackers}
-    for role, summaries in found.items():
-        for summary in summaries:  # type: ignore[attr-defined]
+    found = {
+        "nimbus": [one.presence for one in reply.nimbuses],
+        "supervisor": [one.presence for one in reply.supervisors],
+        "acker": [one.presence for one in reply.ackers],
+    }
+    for role, presences in found.items():
+        for presence in presences:
             counts = daemons.setdefault(role, {})
-            counts[summary.presence.version] = counts.get(summary.presence.version, 0) + 1
+            counts[presence.version] = counts.get(presence.version, 0) + 1
     return {"version": reply.version, "daemons": daemons}
 
 

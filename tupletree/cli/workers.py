@@ -7,16 +7,14 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from tupletree._address import address_of
 from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient
-    from tupletree.v1 import nimbus_pb2
+    from tupletree.client import LogChunk, NimbusClient, TopologyDescription
 
 _RETRY_S: Final = 1.0
 _REFRESH_S: Final = 2.0
@@ -57,7 +55,7 @@ def sources(client: NimbusClient, name: str, worker: str | None = None, componen
 
 def sources_of(
     client: NimbusClient,
-    reply: nimbus_pb2.DescribeTopologyReply,
+    reply: TopologyDescription,
     worker: str | None = None,
     component: str | None = None,
 ) -> list[Source]:
@@ -65,7 +63,7 @@ def sources_of(
     name = reply.summary.record.name
     check_component(reply, component)
     tasks = _tasks_of(reply, component)
-    addresses = {s.presence.id: address_of(s.presence.host, s.presence.grpc_port) for s in client.cluster().supervisors}
+    addresses = {one.presence.id: one.presence.address for one in client.cluster().supervisors}
     found = []
     for assigned in reply.assignment.workers:
         place = f"{assigned.host}:{assigned.port}"
@@ -90,7 +88,7 @@ def past_sources(
     present = {(one.host, one.port) for one in reply.assignment.workers}
     found, away = set(), []
     for supervisor in client.cluster().supervisors:
-        host, address = supervisor.presence.host, address_of(supervisor.presence.host, supervisor.presence.grpc_port)
+        host, address = supervisor.presence.host, supervisor.presence.address
         try:
             ports = {file.port for file in client.list_logs(address, topology_id, 0)}
         except UnavailableError as error:
@@ -114,7 +112,7 @@ def one_source(client: NimbusClient, name: str, worker: str | None) -> Source:
     return found[0]
 
 
-def check_component(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> None:
+def check_component(reply: TopologyDescription, component: str | None) -> None:
     """Raise UsageError if the topology has no component of that name."""
     name = reply.summary.record.name
     known = [spec.id for spec in reply.spec.components] or sorted(reply.summary.record.tasks)
@@ -122,10 +120,10 @@ def check_component(reply: nimbus_pb2.DescribeTopologyReply, component: str | No
         raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(known)}")
 
 
-def _tasks_of(reply: nimbus_pb2.DescribeTopologyReply, component: str | None) -> set[int]:
+def _tasks_of(reply: TopologyDescription, component: str | None) -> set[int]:
     from tupletree.parallelism import task_ranges
 
-    ranges = task_ranges(reply.summary.record.tasks)
+    ranges = task_ranges(dict(reply.summary.record.tasks))
     return {task for name, ids in ranges.items() if component in (None, name) for task in ids}
 
 
@@ -236,7 +234,7 @@ class Following:
                 pass
             self._is_over.wait(_RETRY_S)
 
-    def _tail(self, source: Source, position: Position) -> Iterator[Any]:
+    def _tail(self, source: Source, position: Position) -> Iterator[LogChunk]:
         return self._client.tail_log(
             source.supervisor,
             source.topology_id,

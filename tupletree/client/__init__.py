@@ -7,10 +7,105 @@
 
 Every method calls the leading nimbus, which the client finds through any of the seeds. Errors are those of
 ``tupletree.errors``. A client is thread-safe.
+
+Methods return immutable dataclasses, all of which are exported here; the status of a topology, for example, is
+``client.describe("word-count").summary.record.status``, a TopologyStatus. The attribute ``raw`` is the protobuf message
+that an object was made from.
 """
 
 from __future__ import annotations
 
 from tupletree.client.nimbus import NimbusClient, Progress
+from tupletree.client.results.cluster import (
+    AckerSummary,
+    ClusterDescription,
+    ClusterHealth,
+    HealthReason,
+    LedgerDescription,
+    NimbusSummary,
+    Presence,
+    ShardSummary,
+    SupervisorSummary,
+)
+from tupletree.client.results.conversion import Result
+from tupletree.client.results.statistics import (
+    ComponentStats,
+    InputStats,
+    StreamStats,
+    TaskStats,
+    TopologyDescription,
+    WorkerSummary,
+)
+from tupletree.client.results.supervisor import (
+    LogChunk,
+    LogFile,
+    LogMatch,
+    ProfileChunk,
+    SearchEnd,
+    SlotSummary,
+    SupervisorSlots,
+)
+from tupletree.client.results.topology import (
+    Assignment,
+    ComponentError,
+    ComponentKind,
+    ComponentSpec,
+    ExecutorRange,
+    GroupingKind,
+    InputSpec,
+    LogLevel,
+    PendingAction,
+    ShardAssignment,
+    StreamSpec,
+    TaskStatus,
+    TopologyRecord,
+    TopologySpec,
+    TopologyStatus,
+    TopologySummary,
+    WorkerAssignment,
+)
 
-__all__ = ["NimbusClient", "Progress"]
+__all__ = [
+    "AckerSummary",
+    "Assignment",
+    "ClusterDescription",
+    "ClusterHealth",
+    "ComponentError",
+    "ComponentKind",
+    "ComponentSpec",
+    "ComponentStats",
+    "ExecutorRange",
+    "GroupingKind",
+    "HealthReason",
+    "InputSpec",
+    "InputStats",
+    "LedgerDescription",
+    "LogChunk",
+    "LogFile",
+    "LogLevel",
+    "LogMatch",
+    "NimbusClient",
+    "NimbusSummary",
+    "PendingAction",
+    "Presence",
+    "ProfileChunk",
+    "Progress",
+    "Result",
+    "SearchEnd",
+    "ShardAssignment",
+    "ShardSummary",
+    "SlotSummary",
+    "StreamSpec",
+    "StreamStats",
+    "SupervisorSlots",
+    "SupervisorSummary",
+    "TaskStats",
+    "TaskStatus",
+    "TopologyDescription",
+    "TopologyRecord",
+    "TopologySpec",
+    "TopologyStatus",
+    "TopologySummary",
+    "WorkerAssignment",
+    "WorkerSummary",
+]

@@ -24,6 +24,9 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree._silent_spouts import warnings_of
+from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
+from tupletree.client.results.statistics import TopologyDescription
+from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
 from tupletree.config import TopologyConf, encode_conf, load, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
@@ -139,23 +142,23 @@ class NimbusClient(SupervisorCalls):
             warnings.warn(sentence, stacklevel=2)
         return reply.topology_id
 
-    def kill(self, name: str, wait_secs: float | None = None) -> topology_pb2.TopologyRecord:
+    def kill(self, name: str, wait_secs: float | None = None) -> TopologyRecord:
         """Stop the spouts at once, and the topology when no tuple is in flight.
 
         The topology is stopped after ``wait_secs`` at the latest (None: the topology's message timeout).
         """
         request = _request(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
-        return self._call(lambda stub: stub.Kill(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.Kill(request, timeout=_CALL_S))
 
-    def activate(self, name: str) -> topology_pb2.TopologyRecord:
+    def activate(self, name: str) -> TopologyRecord:
         """Resume the spouts of a deactivated topology."""
         request = _request(nimbus_pb2.ActivateRequest, name=name)
-        return self._call(lambda stub: stub.Activate(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.Activate(request, timeout=_CALL_S))
 
-    def deactivate(self, name: str) -> topology_pb2.TopologyRecord:
+    def deactivate(self, name: str) -> TopologyRecord:
         """Stop calling ``next_tuple``. Tuples in flight are still processed."""
         request = _request(nimbus_pb2.DeactivateRequest, name=name)
-        return self._call(lambda stub: stub.Deactivate(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.Deactivate(request, timeout=_CALL_S))
 
     def rebalance(
         self,
@@ -163,7 +166,7 @@ class NimbusClient(SupervisorCalls):
         wait_secs: float | None = None,
         workers: int | None = None,
         executors: Mapping[str, int] | None = None,
-    ) -> topology_pb2.TopologyRecord:
+    ) -> TopologyRecord:
         """Change the number of workers or the executors of components, and reassign the executors.
 
         The number of tasks never changes. First, spouts pause until no tuple is in flight, for at most ``wait_secs``
@@ -180,31 +183,32 @@ class NimbusClient(SupervisorCalls):
             workers=workers or 0,
             executors=executors or {},
         )
-        return self._call(lambda stub: stub.Rebalance(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.Rebalance(request, timeout=_CALL_S))
 
     def set_log_levels(
-        self, name: str, levels: Mapping[str, topology_pb2.LogLevel], remove: Sequence[str] = ()
-    ) -> topology_pb2.TopologyRecord:
+        self, name: str, levels: Mapping[str, LogLevel | topology_pb2.LogLevel], remove: Sequence[str] = ()
+    ) -> TopologyRecord:
         """Set levels of loggers in a topology's workers, and restore the loggers in ``remove``.
 
         "" is the root logger. A level with ``until_unix_s`` expires at that time.
         """
-        request = _request(nimbus_pb2.SetLogLevelsRequest, name=name, levels=levels, remove=remove)
-        return self._call(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S)).record
+        if not isinstance(levels, Mapping):
+            raise UsageError(f"set_log_levels: levels is a mapping of loggers to LogLevel, not {shown(levels)}")
+        messages = {logger: _level_message(level) for logger, level in levels.items()}
+        request = _request(nimbus_pb2.SetLogLevelsRequest, name=name, levels=messages, remove=remove)
+        return self._change(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S))
 
-    def set_sampling(
-        self, name: str, component: str, percent: float, until_unix_s: float = 0.0
-    ) -> topology_pb2.TopologyRecord:
+    def set_sampling(self, name: str, component: str, percent: float, until_unix_s: float = 0.0) -> TopologyRecord:
         """Log a percentage of the tuples that a component ("": every component) emits in its workers' events.jsonl."""
         request = _request(
             nimbus_pb2.SetSamplingRequest, name=name, component=component, percent=percent, until_unix_s=until_unix_s
         )
-        return self._call(lambda stub: stub.SetSampling(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.SetSampling(request, timeout=_CALL_S))
 
-    def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> topology_pb2.TopologyRecord:
+    def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> TopologyRecord:
         """Trace one in ``one_in`` tuple trees hop by hop in the workers' events.jsonl; 0: none."""
         request = _request(nimbus_pb2.SetTracingRequest, name=name, one_in=one_in, until_unix_s=until_unix_s)
-        return self._call(lambda stub: stub.SetTracing(request, timeout=_CALL_S)).record
+        return self._change(lambda stub: stub.SetTracing(request, timeout=_CALL_S))
 
     def restart_worker(self, name: str, host: str, port: int) -> None:
         """Kill the process of one worker of a topology; the supervisor starts a new process."""
@@ -217,36 +221,37 @@ class NimbusClient(SupervisorCalls):
         reply = self._call(lambda stub: stub.GetConfiguration(request, timeout=_CALL_S))
         return dict(json.loads(reply.conf_json))
 
-    def list(self) -> list[nimbus_pb2.TopologySummary]:
+    def list(self) -> tuple[TopologySummary, ...]:
         """Return all topologies that still exist, sorted by name."""
-        reply = self._call(
-            lambda stub: stub.ListTopologies(nimbus_pb2.ListTopologiesRequest(), timeout=_CALL_S),
-        )
-        return sorted(reply.topologies, key=lambda summary: summary.record.name)
+        request = nimbus_pb2.ListTopologiesRequest()
+        reply = self._call(lambda stub: stub.ListTopologies(request, timeout=_CALL_S))
+        return tuple(sorted(map(TopologySummary.of, reply.topologies), key=lambda summary: summary.record.name))
 
-    def describe(self, name: str) -> nimbus_pb2.DescribeTopologyReply:
+    def describe(self, name: str) -> TopologyDescription:
         """Return everything the leader knows about one topology. Raises NotFoundError."""
         request = _request(nimbus_pb2.DescribeTopologyRequest, name=name)
-        return self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S))
+        return TopologyDescription.of(self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S)))
 
-    def cluster(self) -> nimbus_pb2.DescribeClusterReply:
+    def cluster(self) -> ClusterDescription:
         """Return the daemons of the cluster and its used slots."""
-        return self._call(lambda stub: stub.DescribeCluster(nimbus_pb2.DescribeClusterRequest(), timeout=_CALL_S))
+        request = nimbus_pb2.DescribeClusterRequest()
+        return ClusterDescription.of(self._call(lambda stub: stub.DescribeCluster(request, timeout=_CALL_S)))
 
-    def health(self) -> nimbus_pb2.DescribeHealthReply:
+    def health(self) -> ClusterHealth:
         """Return the leader's verdict on the cluster's health, with reasons."""
-        return self._call(lambda stub: stub.DescribeHealth(nimbus_pb2.DescribeHealthRequest(), timeout=_CALL_S))
+        request = nimbus_pb2.DescribeHealthRequest()
+        return ClusterHealth.of(self._call(lambda stub: stub.DescribeHealth(request, timeout=_CALL_S)))
 
     def leader(self) -> str:
         """Return the address of the leading nimbus, without using the cached address. Raises UnavailableError."""
         self._leader = None
         return self._find_leader(time.monotonic() + self._leader_timeout_s)
 
-    def ledger(self, address: str) -> acker_pb2.DescribeLedgerReply:
+    def ledger(self, address: str) -> LedgerDescription:
         """Return the ledger contents of one acker service, by shard. Raises UnavailableError."""
         stub = acker_pb2_grpc.AckerStub(self._channel(address))
         try:
-            return stub.DescribeLedger(acker_pb2.DescribeLedgerRequest(), timeout=5.0)
+            return LedgerDescription.of(stub.DescribeLedger(acker_pb2.DescribeLedgerRequest(), timeout=5.0))
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"acker at {address}") from None
 
@@ -270,6 +275,9 @@ class NimbusClient(SupervisorCalls):
             if address not in self._channels:
                 self._channels[address] = channel(address, self._security)
             return self._channels[address]
+
+    def _change(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], nimbus_pb2.TopologyReply]) -> TopologyRecord:
+        return TopologyRecord.of(self._call(invoke).record)
 
     def _call(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], _Reply], retry: bool = True) -> _Reply:
         """Call the leader. If the leader is gone or deposed, find the next and retry, until the leader timeout."""
@@ -342,6 +350,14 @@ def _request(kind: type[_Request], **fields: Any) -> _Request:
             call = kind.__name__.removesuffix("Request")
             raise UsageError(f"{call}: {field} cannot be {shown(value)}: {str(error)[:200]}") from None
     return request
+
+
+def _level_message(level: LogLevel | topology_pb2.LogLevel) -> topology_pb2.LogLevel:
+    if not isinstance(level, LogLevel):
+        return level
+    return _request(
+        topology_pb2.LogLevel, level=level.level, reset_level=level.reset_level, until_unix_s=level.until_unix_s
+    )
 
 
 def _seconds(wait_secs: float | None) -> float | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
 import grpc
 
 from tupletree._rpc.status import from_rpc_error
+from tupletree.client.results.supervisor import (
+    LogChunk,
+    LogFile,
+    LogMatch,
+    ProfileChunk,
+    SearchEnd,
+    SupervisorSlots,
+)
 from tupletree.v1 import supervisor_pb2, supervisor_pb2_grpc
 
 _T = TypeVar("_T")
@@ -20,7 +28,7 @@ _STACKS_S: Final = 20.0
 
 
 class SupervisorCalls:
-    """Calls to supervisors. Every method takes a supervisor's address as returned by ``NimbusClient.cluster``.
+    """Calls to supervisors. Every method takes the ``presence.address`` of a supervisor in ``NimbusClient.cluster``.
 
     Every method raises NotFoundError if the slot, worker or file does not exist, UsageError if an argument is invalid,
     and UnavailableError if the supervisor does not answer.
@@ -29,9 +37,10 @@ class SupervisorCalls:
     def _channel(self, address: str) -> grpc.Channel:
         raise NotImplementedError
 
-    def slots(self, supervisor: str) -> supervisor_pb2.ListSlotsReply:
+    def slots(self, supervisor: str) -> SupervisorSlots:
         """Return the slots of a supervisor and their contents."""
-        return self._ask(supervisor, lambda stub: stub.ListSlots(supervisor_pb2.ListSlotsRequest(), timeout=_CALL_S))
+        request = supervisor_pb2.ListSlotsRequest()
+        return SupervisorSlots.of(self._ask(supervisor, lambda stub: stub.ListSlots(request, timeout=_CALL_S)))
 
     def tail_log(
         self,
@@ -44,7 +53,7 @@ class SupervisorCalls:
         follow: bool = False,
         file: str = "",
         file_id: int = 0,
-    ) -> Iterator[supervisor_pb2.TailLogReply]:
+    ) -> Generator[LogChunk, None, None]:
         """Yield a worker's log, starting ``last_bytes`` before its end, or at ``offset`` if ``last_bytes`` is 0.
 
         ``follow``: also yield appended text, until the iterator is closed. ``file``: another file from ``list_logs``.
@@ -59,12 +68,14 @@ class SupervisorCalls:
             file=file,
             file_id=file_id,
         )
-        return self._stream(supervisor, lambda stub: stub.TailLog(request, timeout=None if follow else _TAIL_S))
+        timeout_s = None if follow else _TAIL_S
+        return self._stream(supervisor, lambda stub: stub.TailLog(request, timeout=timeout_s), LogChunk.of)
 
-    def list_logs(self, supervisor: str, topology_id: str, port: int = 0) -> list[supervisor_pb2.LogFile]:
+    def list_logs(self, supervisor: str, topology_id: str, port: int = 0) -> tuple[LogFile, ...]:
         """Return the log files of a topology's workers on a supervisor, of the slot ``port`` or of all slots (0)."""
         request = supervisor_pb2.ListLogsRequest(topology_id=topology_id, port=port)
-        return list(self._ask(supervisor, lambda stub: stub.ListLogs(request, timeout=_CALL_S)).files)
+        reply = self._ask(supervisor, lambda stub: stub.ListLogs(request, timeout=_CALL_S))
+        return tuple(map(LogFile.of, reply.files))
 
     def search_log(
         self,
@@ -79,8 +90,8 @@ class SupervisorCalls:
         max_matches: int = 0,
         before: int = 0,
         after: int = 0,
-    ) -> Iterator[supervisor_pb2.SearchLogReply]:
-        """Yield matching lines of a worker's log, oldest first, then one ``end`` with the reason if incomplete."""
+    ) -> Generator[LogMatch | SearchEnd, None, None]:
+        """Yield matching lines of a worker's log, oldest first, then one SearchEnd, with the reason if incomplete."""
         request = supervisor_pb2.SearchLogRequest(
             topology_id=topology_id,
             port=port,
@@ -92,17 +103,17 @@ class SupervisorCalls:
             before=before,
             after=after,
         )
-        return self._stream(supervisor, lambda stub: stub.SearchLog(request, timeout=_SEARCH_S))
+        return self._stream(supervisor, lambda stub: stub.SearchLog(request, timeout=_SEARCH_S), _search_result)
 
     def profile_worker(
         self, supervisor: str, topology_id: str, port: int, seconds: float, format: str = "", per_second: int = 0
-    ) -> Iterator[supervisor_pb2.ProfileWorkerReply]:
+    ) -> Generator[ProfileChunk, None, None]:
         """Profile a worker's threads for ``seconds`` and yield the resulting file in chunks."""
         request = supervisor_pb2.ProfileWorkerRequest(
             topology_id=topology_id, port=port, seconds=seconds, format=format, per_second=per_second
         )
         timeout_s = seconds + _PROFILE_MORE_S
-        return self._stream(supervisor, lambda stub: stub.ProfileWorker(request, timeout=timeout_s))
+        return self._stream(supervisor, lambda stub: stub.ProfileWorker(request, timeout=timeout_s), ProfileChunk.of)
 
     def dump_stacks(self, supervisor: str, topology_id: str, port: int) -> str:
         """Return the current stacks of all threads of a worker as text."""
@@ -115,11 +126,20 @@ class SupervisorCalls:
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"supervisor at {address}") from None
 
-    def _stream(self, address: str, invoke: Callable[[supervisor_pb2_grpc.SupervisorStub], Any]) -> Iterator[Any]:
+    def _stream(
+        self,
+        address: str,
+        invoke: Callable[[supervisor_pb2_grpc.SupervisorStub], Any],
+        convert: Callable[[Any], _T],
+    ) -> Generator[_T, None, None]:
         replies = invoke(supervisor_pb2_grpc.SupervisorStub(self._channel(address)))
         try:
-            yield from replies
+            yield from map(convert, replies)
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"supervisor at {address}") from None
         finally:
             replies.cancel()
+
+
+def _search_result(reply: supervisor_pb2.SearchLogReply) -> LogMatch | SearchEnd:
+    return LogMatch.of(reply.match) if reply.HasField("match") else SearchEnd.of(reply.end)

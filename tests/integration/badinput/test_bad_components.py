@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from badinput_harness import CommandLine, running
 
+from tupletree import TopologyStatus
 from tupletree.cli.topology_file import load_topology
 from tupletree.testing import DevCluster, wait_until
-from tupletree.v1.topology_pb2 import TOPOLOGY_STATUS_ACTIVE
 
 TOPOLOGIES = """
 import os
@@ -194,7 +194,7 @@ def test_the_error_is_shown_and_the_topology_stays(
     if trace is not None:
         assert "Traceback" in told
         assert trace in told
-    assert cluster.client.describe(name).summary.record.status == TOPOLOGY_STATUS_ACTIVE
+    assert cluster.client.describe(name).summary.record.status == TopologyStatus.ACTIVE
 
 
 def numbers(path: Path) -> set[int]:

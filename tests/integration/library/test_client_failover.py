@@ -24,7 +24,7 @@ def test_a_client_that_knows_one_standby_finds_the_leader(cluster: DevCluster) -
     for seed in cluster.client.seeds:
         with NimbusClient(seed) as client:
             assert client.leader() == cluster.client.leader()
-            assert client.list() == []
+            assert client.list() == ()
 
 
 def test_a_call_made_after_the_leader_was_killed_reaches_the_next(cluster: DevCluster) -> None:
@@ -33,7 +33,7 @@ def test_a_call_made_after_the_leader_was_killed_reaches_the_next(cluster: DevCl
     epoch = client.cluster().epoch
     index = client.seeds.index(before)
     cluster.kill("nimbus", index)
-    assert client.list() == []
+    assert client.list() == ()
     assert client.leader() != before
     assert client.cluster().epoch > epoch
     with NimbusClient(before) as alone, pytest.raises(UnavailableError, match="connection refused"):
@@ -58,4 +58,4 @@ def test_a_call_gives_up_when_nobody_leads_for_long(cluster: DevCluster) -> None
     finally:
         cluster.restart("zookeeper")
         cluster.restart("nimbus", index)
-    assert cluster.client.list() == []
+    assert cluster.client.list() == ()

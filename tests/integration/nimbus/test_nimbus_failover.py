@@ -70,7 +70,7 @@ def test_when_a_submission_returns_the_standby_has_the_bundle_and_it_leads_withi
     assert client.describe("wc").spec.components[0].id == "lines"
     assert bench.assignment(topology_id) == before, "nothing moved"
     client.kill("wc", wait_secs=0)
-    wait_until(lambda: client.list() == [])
+    wait_until(lambda: client.list() == ())
     registration.stop()
 
 
@@ -210,7 +210,7 @@ def test_zookeeper_restarts_and_the_leader_goes_on(bench: Bench, pair: tuple[Nim
     bench.zookeeper.start()
     wait_until(lambda: leader.readiness() == (True, []), 20, what="the leader says that it is ready")
     client.kill("wc", wait_secs=0)
-    wait_until(lambda: client.list() == [], 20)
+    wait_until(lambda: client.list() == (), 20)
     client.submit("wc", topology())
 
 

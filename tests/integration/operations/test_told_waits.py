@@ -13,8 +13,8 @@ from told_harness import Reader, one_line
 from told_topologies import PENDING
 
 from tests.integration.control.conftest import Console
+from tupletree import TopologyStatus
 from tupletree.testing import DevCluster, wait_until
-from tupletree.v1.topology_pb2 import TOPOLOGY_STATUS_ACTIVE
 
 NAMES = ("idle", "waits", "dies")
 PATIENCE_S = 90
@@ -94,7 +94,7 @@ def test_a_rebalance_with_nothing_pending_does_not_wait(cluster: DevCluster, rea
     assert re.match(rf"idle is rebalancing: waiting for .*, {AT_MOST}\n", told), told
 
     def is_over() -> bool:
-        return cluster.client.describe("idle").summary.record.status == TOPOLOGY_STATUS_ACTIVE
+        return cluster.client.describe("idle").summary.record.status == TopologyStatus.ACTIVE
 
     wait_until(is_over, what="the rebalance is over")
 

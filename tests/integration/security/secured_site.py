@@ -18,13 +18,12 @@ from security_harness import Secured
 
 from tupletree._rpc.channels import channel
 from tupletree._security.rights import CALLS, Acl, Principal, Row
-from tupletree.client import NimbusClient
+from tupletree.client import NimbusClient, SupervisorSlots, TopologyStatus
 from tupletree.testing import DevCluster, wait_until
 from tupletree.v1 import (
     acker_pb2,
     nimbus_pb2,
     supervisor_pb2,
-    topology_pb2,
     worker_pb2,
 )
 
@@ -116,7 +115,7 @@ def wait_until_it_has_much_to_do(site: Site) -> None:
     """The calls before deactivated it and started its worker anew. With nothing in flight it would end at once."""
     client = site.cluster.client
     [record] = [one.record for one in client.list() if one.record.name == "numbers"]
-    if record.status == topology_pb2.TOPOLOGY_STATUS_KILLED:
+    if record.status == TopologyStatus.KILLED:
         return
     client.activate("numbers")
     supervisor = f"127.0.0.1:{site.grpc_ports['supervisor']}"
@@ -125,7 +124,7 @@ def wait_until_it_has_much_to_do(site: Site) -> None:
     wait_until(lambda: acked(site.cluster, "numbers") > before, 60, what="numbers acks anew")
 
 
-def is_running(reply: supervisor_pb2.ListSlotsReply, topology_id: str) -> bool:
+def is_running(reply: SupervisorSlots, topology_id: str) -> bool:
     return {slot.state for slot in reply.slots if slot.topology_id == topology_id} == {"running"}
 
 

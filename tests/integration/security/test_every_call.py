@@ -228,8 +228,8 @@ def test_prometheus_finds_the_workers_of_all_topologies(site: Site) -> None:
 
 def test_no_password_of_a_topology_leaves_nimbus(site: Site) -> None:
     with site.client("reads everything") as client:
-        seen = json.loads(client.describe("numbers").summary.record.conf_json)
-        listed = [one for one in client.list() if one.record.name == "numbers"]
+        seen = client.describe("numbers").summary.record.conf
+        listed = [one.raw for one in client.list() if one.record.name == "numbers"]
     assert seen["numbers.password"] == "*****"
     assert "hunter2" not in str(listed)
 

@@ -8,10 +8,10 @@ import pytest
 
 from bench._large import NAME, spout_stats, topology
 from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree.client import ComponentError
 from tupletree.component import BasicCollector
 from tupletree.testing import DevCluster, wait_until
 from tupletree.tuples import Tuple
-from tupletree.v1.topology_pb2 import ComponentError
 
 LIMIT = 1024 * 1024
 

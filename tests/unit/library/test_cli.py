@@ -15,6 +15,7 @@ from tupletree.cli import version
 from tupletree.cli.main import _ENTRIES, main
 from tupletree.cli.rebalance import shortfall
 from tupletree.cli.submit import topology_conf
+from tupletree.client import TopologyRecord
 from tupletree.v1 import topology_pb2
 
 TOPOLOGY = """
@@ -350,6 +351,6 @@ def test_a_rebalance_that_cannot_have_all_its_workers_says_so(asked: int, own: i
     record = topology_pb2.TopologyRecord(name="words", workers=1, executors={"split": 2, "count": 4})
     record.pending.workers = asked
     record.pending.executors["count"] = 8
-    sentence = shortfall(record, own, used, 4)
+    sentence = shortfall(TopologyRecord.of(record), own, used, 4)
     assert sentence.startswith(said)
     assert bool(sentence) == bool(said)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tupletree import Bolt, NimbusClient, Spout, Topology, TopologyBuilder
+from tupletree.client import LogLevel
 from tupletree.errors import ConfigError, TopologyError, UsageError
 
 
@@ -102,6 +103,15 @@ def test_negative_waits_and_counts(client: NimbusClient) -> None:
         (lambda client: client.set_sampling("n", "c", "all"), "SetSampling: percent cannot be"),
         (lambda client: client.set_tracing("n", -1), "SetTracing: one_in cannot be -1"),
         (lambda client: client.set_log_levels("n", {}, ["\ud800"]), "SetLogLevels: remove cannot be"),
+        (
+            lambda client: client.set_log_levels("n", ["a"]),
+            "set_log_levels: levels is a mapping of loggers",
+        ),
+        (lambda client: client.set_log_levels("n", {"a": "INFO"}), "SetLogLevels: levels cannot be"),
+        (
+            lambda client: client.set_log_levels("n", {"a": LogLevel("INFO", until_unix_s="1")}),
+            "until_unix_s cannot be",
+        ),
         (lambda client: client.restart_worker("n", "h", 2**32), "RestartTopologyWorker: port cannot be"),
     ],
 )

@@ -6,14 +6,21 @@ import pytest
 
 from tupletree.cli.figures import component_figures, rates, totals
 from tupletree.cli.output import duration, message_dict, millis
-from tupletree.v1 import topology_pb2
-from tupletree.v1.nimbus_pb2 import ComponentStats, StreamStats, TaskStats
+from tupletree.client import ComponentStats
+from tupletree.v1 import nimbus_pb2, topology_pb2
+from tupletree.v1.nimbus_pb2 import StreamStats, TaskStats
 from tupletree.v1.topology_pb2 import ComponentKind, TopologyRecord, TopologyStatus
 
 
-def stats(kind: ComponentKind = ComponentKind.COMPONENT_KIND_BOLT, emitted: int = 0, **total: float) -> ComponentStats:
+def reported(
+    kind: ComponentKind = ComponentKind.COMPONENT_KIND_BOLT, emitted: int = 0, **total: float
+) -> nimbus_pb2.ComponentStats:
     streams = [StreamStats(stream="default", emitted=emitted, transferred=2 * emitted)]
-    return ComponentStats(component_id="c", kind=kind, total=TaskStats(streams=streams, **total))  # type: ignore[arg-type]
+    return nimbus_pb2.ComponentStats(component_id="c", kind=kind, total=TaskStats(streams=streams, **total))  # type: ignore[arg-type]
+
+
+def stats(kind: ComponentKind = ComponentKind.COMPONENT_KIND_BOLT, emitted: int = 0, **total: float) -> ComponentStats:
+    return ComponentStats.of(reported(kind, emitted, **total))
 
 
 def test_latencies_are_means_in_milliseconds() -> None:
@@ -30,9 +37,9 @@ def test_what_was_not_measured_is_none() -> None:
 
 
 def test_emitted_is_the_sum_of_all_streams() -> None:
-    reported = stats(emitted=3)
-    reported.total.streams.add(stream="other", emitted=4, transferred=5)
-    figures = component_figures(reported)
+    told = reported(emitted=3)
+    told.total.streams.add(stream="other", emitted=4, transferred=5)
+    figures = component_figures(ComponentStats.of(told))
     assert (figures["emitted"], figures["transferred"]) == (7, 11)
     assert figures["streams"][1] == {"stream": "other", "emitted": 4, "transferred": 5}
 
@@ -52,8 +59,9 @@ def test_rates_are_those_of_the_interval() -> None:
 
 
 def test_a_restarted_worker_makes_no_negative_rates() -> None:
-    now = stats(emitted=5, executed=5)
-    now.emitted_per_s = 2.5
+    told = reported(emitted=5, executed=5)
+    told.emitted_per_s = 2.5
+    now = ComponentStats.of(told)
     assert rates(stats(emitted=100, executed=200), now, 2.0)["emitted_per_s"] == 2.5
     assert rates(None, now, 2.0)["emitted_per_s"] == 2.5
 
@@ -78,6 +86,8 @@ def test_a_message_becomes_plain_values() -> None:
     assert told["bundle_bytes"] == 2**40
     assert told["pending"] is None
     assert told["owner"] == ""
+    record.log_levels["kazoo"].level = "DEBUG"
+    assert message_dict(record)["log_levels"]["kazoo"]["level"] == "DEBUG"
     record.pending.resume = TopologyStatus.TOPOLOGY_STATUS_INACTIVE
     assert message_dict(record)["pending"]["resume"] == "inactive"
     component = message_dict(topology_pb2.ComponentSpec(id="a", object=b"\x00", inputs=[{"source": "b"}]))

@@ -12,6 +12,7 @@ from tupletree.cli.describe import describe_dict
 from tupletree.cli.monitor import view_dict
 from tupletree.cli.output import print_json
 from tupletree.cli.statuses import printable, status_dicts, status_lines
+from tupletree.client import TopologyDescription
 from tupletree.v1.nimbus_pb2 import ComponentStats, DescribeTopologyReply, TaskStatus
 
 PIPELINE = {
@@ -48,11 +49,11 @@ COORDINATOR = {
 }
 
 
-def reply(*statuses: Any, age_s: float = 0.0) -> DescribeTopologyReply:
+def reply(*statuses: Any, age_s: float = 0.0) -> TopologyDescription:
     """Of a component c with a task for each status; texts are taken as they are."""
     texts = [one if isinstance(one, str) else json.dumps(one) for one in statuses]
     said = [TaskStatus(task_id=number, status_json=text, age_s=age_s) for number, text in enumerate(texts, 1)]
-    return DescribeTopologyReply(components=[ComponentStats(component_id="c", statuses=said)])
+    return TopologyDescription.of(DescribeTopologyReply(components=[ComponentStats(component_id="c", statuses=said)]))
 
 
 def lines(status: Any, age_s: float = 0.0) -> list[str]:
@@ -178,7 +179,9 @@ def test_a_pipeline_that_was_started_again_shows_what_its_coordinator_knows_to_b
             ),
         ]
     )
-    assert status_lines(status_dicts(asked))[0].startswith("pipeline[1]: pipeline running, transaction 29 committed")
+    assert status_lines(status_dicts(TopologyDescription.of(asked)))[0].startswith(
+        "pipeline[1]: pipeline running, transaction 29 committed"
+    )
     assert committed_by("pipeline", {"committed_txid": 31}, {"pipeline:coordinator": 29}) == 31
     assert committed_by("pipeline", {"committed_txid": 31}, {"pipeline:coordinator": "x"}) == 31
     assert committed_by("pipeline", {}, {"pipeline:coordinator": 29}) == 29

@@ -10,6 +10,7 @@ import pytest
 from tupletree._coord.versioned import Versioned
 from tupletree._health.facts import ComponentFacts
 from tupletree.cli.describe import _print, describe_dict
+from tupletree.client import TopologyDescription
 from tupletree.nimbus import health_inputs, rpc_replies
 from tupletree.nimbus.cluster_view import ClusterView
 from tupletree.nimbus.leader.cluster_state import ClusterState
@@ -81,7 +82,7 @@ def test_a_component_that_was_found_blocking_is_said_to_with_what_to_do(capsys: 
         ("split", ADVICE),
         ("spout", ""),
     ]
-    _print(describe_dict(reported.described()))
+    _print(describe_dict(TopologyDescription.of(reported.described())))
     assert f"split: {ADVICE}\n" in capsys.readouterr().out
     assert reported.judged("split").blocks == ADVICE
     assert reported.judged("spout").blocks == ""

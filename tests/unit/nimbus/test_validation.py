@@ -70,7 +70,7 @@ def test_the_name_of_a_topology_that_is_still_ending_says_when_it_is_gone(due_un
     [
         ({"sha256": "AB" * 32}, UsageError, "64 hexadecimal digits"),
         ({"size": 0}, UsageError, "0 bytes"),
-        ({"size": 1001}, UsageError, "takes 1 to 1000"),
+        ({"size": 1001}, UsageError, "the cluster accepts 1 to 1000"),
         ({"conf_json": "["}, UsageError, "is not JSON"),
         ({"conf_json": "[]"}, UsageError, "not a JSON object"),
         ({"conf_json": '{"topology.wokers": 1}'}, ConfigError, r"did you mean 'topology\.workers'"),

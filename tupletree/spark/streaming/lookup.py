@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from tupletree.client import NimbusClient
+from tupletree.client import NimbusClient, TopologyStatus
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.streaming.directory import ExchangeDirectory
 from tupletree.spark.streaming.endpoint import Endpoint, endpoint
-from tupletree.v1.topology_pb2 import TopologyStatus
 
 PATH = "path"
 TOPOLOGY = "topology"
@@ -61,7 +59,7 @@ _last: dict[tuple[str, str, str | None, str | None], Endpoint] = {}
 def _ask(topology: str, side: str, stream: str | None, nimbus: str | None) -> Endpoint:
     with NimbusClient(nimbus) as client:
         reply = client.describe(topology)
-    if reply.summary.record.status == TopologyStatus.TOPOLOGY_STATUS_KILLED:
+    if reply.summary.record.status == TopologyStatus.KILLED:
         raise UsageError(f"topology '{topology}' is being killed")
-    configurations = [json.loads(component.conf_json or "{}") for component in reply.spec.components]
+    configurations = [component.conf for component in reply.spec.components]
     return endpoint(topology, configurations, side, stream)
