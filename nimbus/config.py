@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from tupletree import _limits
 from tupletree._daemon.config import DaemonConfig, common_fields
+from tupletree.dead_letters import open_store
+from tupletree.errors import ConfigError, UsageError
+
+_STORES: Final = "nimbus.dead.letters.stores"
+_STORE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # part of a URL's path
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,7 @@ class NimbusConfig(DaemonConfig):
     task_launch_s: float  # nimbus.task.launch.secs: grace period for a worker that was just assigned
     blob_delay_s: float  # nimbus.topology.blobstore.deletion.delay.ms, in seconds
     max_bundle_bytes: int  # nimbus.max.bundle.bytes
+    letter_stores: Mapping[str, str]  # nimbus.dead.letters.stores: addresses of stores of dead letters, by name
 
     @property
     def blob_directory(self) -> str:
@@ -30,7 +38,10 @@ class NimbusConfig(DaemonConfig):
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> NimbusConfig:
-        """Return the nimbus's part of a loaded and validated configuration."""
+        """Return the nimbus's part of a loaded and validated configuration.
+
+        Raises ConfigError if a store of dead letters has a name or an address that is none.
+        """
         return cls(
             **common_fields(conf, "nimbus"),
             monitor_s=float(conf["nimbus.monitor.freq.secs"]),
@@ -38,4 +49,19 @@ class NimbusConfig(DaemonConfig):
             task_launch_s=float(conf["nimbus.task.launch.secs"]),
             blob_delay_s=conf["nimbus.topology.blobstore.deletion.delay.ms"] / 1000,
             max_bundle_bytes=int(conf["nimbus.max.bundle.bytes"]),
+            letter_stores=_letter_stores(conf[_STORES]),
         )
+
+
+def _letter_stores(stores: Mapping[str, str]) -> Mapping[str, str]:
+    for name, url in stores.items():
+        if not _STORE_NAME.fullmatch(name):
+            raise ConfigError(
+                f"configuration key '{_STORES}' takes names of 1 to 100 letters, digits, '.', '_' and '-', "
+                f"the first a letter or a digit, not {_limits.shown(name)}"
+            )
+        try:
+            open_store(url)
+        except UsageError as error:
+            raise ConfigError(f"configuration key '{_STORES}', store '{name}': {error}") from error
+    return dict(stores)

@@ -33,6 +33,7 @@ COOKIE: Final = "tupletree-token"
 _PAGE: Final = os.path.join(os.path.dirname(__file__), "static", "login.html")
 _MESSAGE: Final = "<!-- message -->"
 _MAX_FORM_BYTES: Final = 16 * 1024
+_MAX_OPERATION: Final = 300  # characters in a line of the audit log
 
 
 class Authorizer:
@@ -68,7 +69,10 @@ class Authorizer:
             error = RuntimeError(f"answered with {status}")
         peer = request.client.host if request.client is not None else ""
         topology = str(_named(request, endpoint.row) or "")
-        self._keeper.log_outcome(endpoint.operation, endpoint.row, caller.get(), f"http:{peer}", topology, error)
+        operation = endpoint.operation
+        if not endpoint.row.by:  # nothing else names the store of a dead letter
+            operation = f"{endpoint.method} {request.url.path}?{request.url.query}".rstrip("?")[:_MAX_OPERATION]
+        self._keeper.log_outcome(operation, endpoint.row, caller.get(), f"http:{peer}", topology, error)
 
     async def index(self, request: Request) -> Response | None:
         """Return a redirect to the login page for visitors without a valid token; None for all others."""

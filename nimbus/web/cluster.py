@@ -21,8 +21,8 @@ _OFFLINE: Final = "Not applicable"
 _FRESH_S: Final = 5.0  # a worker counts as ready only if its last report is at most this old
 
 
-def summary(view: ClusterView, user: str) -> dict[str, Any]:
-    """``cluster/summary``."""
+def summary(view: ClusterView, user: str, letter_stores: int) -> dict[str, Any]:
+    """``cluster/summary``. ``letter_stores``: the number of stores of dead letters that the user may see."""
     total = sum(len(one.slots) for one in view.state.supervisors.values())
     free = view.free_slots
     records = view.records()
@@ -54,6 +54,7 @@ def summary(view: ClusterView, user: str) -> dict[str, Any]:
         "epoch": view.leader_state.epoch,
         "ackers": len(view.state.ackers),
         "ackersReachable": len(view.ackers.keys() & view.state.ackers.keys()),
+        "deadLetterStores": letter_stores,
     }
 
 

@@ -23,6 +23,7 @@ SEE_FILE: Final = Row(Right.READ, by="file")
 SEE_LOGS: Final = Row(Right.READ, by="topoId")
 SEE_ALL: Final = Row(Right.READ)  # without a topology: readers of everything
 METRICS: Final = Row(Right.METRICS)
+ADMINISTER: Final = Row(Right.ADMIN, mutates=True)
 CHANGE_ONE: Final = Row(Right.CHANGE, by="id", mutates=True)
 
 _ON: Final = {

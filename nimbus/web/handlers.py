@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import FileResponse, PlainTextResponse, StreamingResponse
 
 from tupletree._coord.store import Store
+from tupletree._security.current import current
+from tupletree._security.guard import caller
+from tupletree._security.rights import may_read_all
+from tupletree.dead_letters import DeadLetterStore, Letter
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -19,9 +24,10 @@ from ..leader import lifecycle
 from ..leader_api import LeaderApi
 from ..masking import masked
 from ..prometheus_sd import targets
-from . import ackers, actions, cluster, component, health, logs, overview, progress, topology, visualization
+from . import ackers, actions, cluster, component, health, letters, logs, overview, progress, topology, visualization
 from .formatting import dumps_link
-from .requests import ApiCall
+from .letter_stores import LetterStore, LetterStores
+from .requests import ApiCall, StoreFailedError
 from .stored_progress import stored_checkpoints, stored_transactions
 from .supervisors import Supervisors
 from .topology import Topology
@@ -36,6 +42,7 @@ class Handlers:
         self._config = config
         self._http_port = http_port
         self._supervisors = Supervisors()
+        self._letters = LetterStores(config.letter_stores)
 
     # The cluster
 
@@ -43,7 +50,8 @@ class Handlers:
         return masked(self._config.conf)
 
     async def cluster_summary(self, call: ApiCall) -> Any:
-        return cluster.summary(await self._leader_api.view(), call.user)
+        stores = len(self._letters.all()) if may_read_all(caller.get(), current().admins) else 0
+        return cluster.summary(await self._leader_api.view(), call.user, stores)
 
     async def cluster_overview(self, call: ApiCall) -> Any:
         view = await self._leader_api.view()
@@ -232,6 +240,56 @@ class Handlers:
         if not name.startswith(logs.PROFILE):
             raise NotFoundError(f"'{name[:100]}' is not the name of a profile")
         return await self._file(await self._place(call), name)
+
+    # Dead letters
+
+    async def letter_stores(self, call: ApiCall) -> Any:
+        async def counted(one: LetterStore) -> dict[str, Any]:
+            try:
+                return letters.store(one.name, one.address, await one.run(lambda opened: opened.count()))
+            except StoreFailedError as error:
+                return letters.store(one.name, one.address, None, str(error))
+
+        return {"stores": await asyncio.gather(*map(counted, self._letters.all()))}
+
+    async def letters(self, call: ApiCall) -> Any:
+        store, after = self._letters.named(call.path["store"]), letters.after_of(call)
+        limit = call.whole("limit", letters.DEFAULT_LETTERS, 1, letters.MAX_LETTERS)
+        name = call.query.get("topology", "")
+
+        def read(opened: DeadLetterStore) -> tuple[int | None, list[Letter]]:
+            return opened.count(), opened.letters(name, limit=limit + 1, newest=True, after=after, rows=False)
+
+        return letters.page(store.name, store.address, *await store.run(read), limit, time.time())
+
+    async def letter(self, call: ApiCall) -> Any:
+        store = self._letters.named(call.path["store"])
+        found = await store.run(lambda opened: letters.found(opened, call))
+        return letters.letter(store.name, store.address, found)
+
+    async def replay_letters(self, call: ApiCall) -> Any:
+        choose = letters.chosen(call, replayed=False)
+
+        def replay(store: DeadLetterStore) -> int:
+            ids = choose(store)
+            store.replay(ids)
+            return len(ids)
+
+        return await self._change_letters(call, replay)
+
+    async def drop_letters(self, call: ApiCall) -> Any:
+        choose = letters.chosen(call)
+
+        def drop(store: DeadLetterStore) -> int:
+            ids = choose(store)
+            store.remove(ids)
+            return len(ids)
+
+        return await self._change_letters(call, drop)
+
+    async def _change_letters(self, call: ApiCall, change: Callable[[DeadLetterStore], int]) -> Any:
+        store = self._letters.named(call.path["store"])
+        return letters.changed(store.name, await store.run(change))
 
     # Actions
 

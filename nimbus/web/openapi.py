@@ -20,6 +20,8 @@ _PATH: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "hostPort": ({"type": "string"}, "a worker, host:port"),
     "timeout": ({"type": "number", "exclusiveMinimum": 0, "maximum": 10}, "minutes"),
     "file": ({"type": "string"}, "the name of a profile"),
+    "store": ({"type": "string"}, "a store of nimbus.dead.letters.stores"),
+    "letter": ({"type": "string"}, "the id of a letter"),
 }
 _FAILURES: Final = {
     "400": "The request is invalid",
@@ -28,6 +30,7 @@ _FAILURES: Final = {
     "404": "The object in the path or the query does not exist",
     "409": "A conflicting operation is in progress",
     "413": "The body is too large",
+    "502": "A store of dead letters cannot be used",
     "503": "No nimbus leads, or a daemon does not answer",
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .formatting import ALL_TIME, WINDOWS
+from .letters import DEFAULT_LETTERS, MAX_LETTERS
 
 Parameter = tuple[dict[str, Any], str, bool]
 """Schema, description, and True if the parameter is required."""
@@ -44,6 +45,20 @@ PART: Final[Query] = {
 LOGS: Final[Query] = {"topoId": ({"type": "string"}, "only of this topology", False), **_PORT}
 SEARCH_FILE: Final[Query] = {**FILE, **_SEARCH, "start-byte-offset": (_START, "from this byte on", False)}
 SEARCH_ALL: Final[Query] = {**_SEARCH, **_PORT, "file": ({"type": "string"}, "the log, by default worker.log", False)}
+_OF_TOPOLOGY: Final[Query] = {"topology": ({"type": "string"}, "only letters of the topology with this name", False)}
+LETTERS: Final[Query] = {
+    **_OF_TOPOLOGY,
+    "limit": (
+        {"type": "integer", "minimum": 1, "maximum": MAX_LETTERS, "default": DEFAULT_LETTERS},
+        "at most so many",
+        False,
+    ),
+    "after": ({"type": "string"}, "the letters that follow: `next` of the response before", False),
+}
+ALL_LETTERS: Final[Query] = {
+    **_OF_TOPOLOGY,
+    "until": ({"type": "number"}, "only letters that were stored until then, in Unix seconds", False),
+}
 
 OBJECT: Final[dict[str, Any]] = {"type": "object"}
 REBALANCE: Final[dict[str, Any]] = {

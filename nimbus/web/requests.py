@@ -29,8 +29,14 @@ _CALLBACK: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*(\.[A-Za-z_$][A-Za-z0-9_
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
 _YES: Final = frozenset({"1", "true", "yes"})
 
+
+class StoreFailedError(UnavailableError):
+    """A store of dead letters cannot be used. Its status is not 503, which tells a page that no nimbus leads."""
+
+
 # Most specific type first.
 _STATUSES: Final = (
+    (StoreFailedError, HTTPStatus.BAD_GATEWAY),
     (NotFoundError, HTTPStatus.NOT_FOUND),
     (NameInUseError, HTTPStatus.CONFLICT),
     (UsageError, HTTPStatus.BAD_REQUEST),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tupletree._security.rights import Row
 
 from . import parameters, schemas
-from .endpoint import CHANGE_ONE, METRICS, SEE, SEE_ALL, SEE_FILE, SEE_LOGS, SEE_ONE, Endpoint, Handler
+from .endpoint import ADMINISTER, CHANGE_ONE, METRICS, SEE, SEE_ALL, SEE_FILE, SEE_LOGS, SEE_ONE, Endpoint, Handler
 from .handlers import Handlers
 from .schema_objects import ASKED, DONE, LEVELS, WAITING, Type
 
@@ -88,6 +88,12 @@ ENDPOINTS: Final = (
     _get("/dumps/{id}/{hostPort}", SEE_ONE, Handlers.dumps, schemas.DUMPS, "The profiles of a worker"),
     _get("/dumps/{id}/{hostPort}/{file}", SEE_ONE, Handlers.dump, schemas.BYTES,
          "One profile of a worker", is_cached=False),
+    _get("/dead-letters", SEE_ALL, Handlers.letter_stores, schemas.DEAD_LETTER_STORES,
+         "The stores of dead letters that nimbus is configured with, with the number of their letters"),
+    _get("/dead-letters/{store}", SEE_ALL, Handlers.letters, schemas.DEAD_LETTERS,
+         "Letters of a store, newest first, with texts cut", query=parameters.LETTERS),
+    _get("/dead-letters/{store}/{letter}", SEE_ALL, Handlers.letter, schemas.DEAD_LETTER,
+         "One letter with its traceback"),
     _post("/topology/{id}/activate", CHANGE_ONE, Handlers.activate, DONE, "Let the spouts emit"),
     _post("/topology/{id}/deactivate", CHANGE_ONE, Handlers.deactivate, DONE, "Let the spouts pause"),
     _post("/topology/{id}/rebalance/{wait}", CHANGE_ONE, Handlers.rebalance, WAITING,
@@ -107,5 +113,13 @@ ENDPOINTS: Final = (
           "The stacks of a worker's threads"),
     _post("/topology/{id}/profiling/restartworker/{hostPort}", CHANGE_ONE, Handlers.restart_worker, ASKED,
           "Restart a worker"),
+    _post("/dead-letters/{store}/{letter}/replay", ADMINISTER, Handlers.replay_letters, schemas.LETTERS_CHANGED,
+          "Have a DeadLetterSpout emit one letter"),
+    _post("/dead-letters/{store}/{letter}/drop", ADMINISTER, Handlers.drop_letters, schemas.LETTERS_CHANGED,
+          "Delete one letter"),
+    _post("/dead-letters/{store}/replay", ADMINISTER, Handlers.replay_letters, schemas.LETTERS_CHANGED,
+          "Have the DeadLetterSpouts emit letters of a store; repeat until `isComplete`", query=parameters.ALL_LETTERS),
+    _post("/dead-letters/{store}/drop", ADMINISTER, Handlers.drop_letters, schemas.LETTERS_CHANGED,
+          "Delete letters of a store; repeat until `isComplete`", query=parameters.ALL_LETTERS),
 )
 # fmt: on

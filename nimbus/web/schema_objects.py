@@ -284,6 +284,19 @@ _COMPONENT_PAGE: Final = {
     "componentErrors": [ERROR],
     **REMARK,
 }
+LETTER: Final = {
+    "id": "string",
+    "topology": "string",
+    "storedUnixSeconds": "number",
+    "message": "string",
+    "values": "string",
+    "stream": "string",
+    "attempts": "integer",
+    "component": "string",
+    "task": "integer",
+    "error": "string",
+    "isReplayed": "boolean",
+}
 SPOUT_PAGE: Final = {
     **_COMPONENT_PAGE,
     "spoutSummary": [

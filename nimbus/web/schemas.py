@@ -17,6 +17,7 @@ from .schema_objects import (
     GAUGES,
     LEDGER,
     LEDGER_RATES,
+    LETTER,
     LOGVIEWER,
     MATCH,
     MS_OF_INPUT,
@@ -70,6 +71,7 @@ CLUSTER_SUMMARY: Final[Type] = {
     "epoch": "integer",
     "ackers": "integer",
     "ackersReachable": "integer",
+    "deadLetterStores": "integer",
 }
 CLUSTER_HEALTH: Final[Type] = {"verdict": "string", "faults": [REASON], "notes": [REASON]}
 CLUSTER_OVERVIEW: Final[Type] = {
@@ -331,5 +333,18 @@ DUMPS: Final[Type] = {
     "port": "integer",
     "files": [{"name": "string", "size": "integer", "modifiedUnixSeconds": "number", "link": "string"}],
 }
+DEAD_LETTER_STORES: Final[Type] = {
+    "stores": [{"name": "string", "address": "string", "count": "integer?", "error": "string"}]
+}
+DEAD_LETTERS: Final[Type] = {
+    "store": "string",
+    "address": "string",
+    "count": "integer?",
+    "letters": [LETTER],
+    "next": "string?",
+    "readUnixSeconds": "number",
+}
+DEAD_LETTER: Final[Type] = {"store": "string", "address": "string", **LETTER, "traceback": "string"}
+LETTERS_CHANGED: Final[Type] = {"store": "string", "letters": "integer", "isComplete": "boolean"}
 PROFILING_START: Final[Type] = {**ASKED, "timeout": "string", "dumplink": "string"}
 STACKS: Final[Type] = {**ASKED, "text": "string"}

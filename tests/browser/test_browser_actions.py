@@ -56,6 +56,7 @@ def test_an_empty_cluster_says_what_to_do_next(cluster: DevCluster, page: Page) 
     page.goto(address(cluster))
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("Healthy")
     expect(page.get_by_text("No topology runs yet.")).to_be_visible()
+    expect(page.get_by_role("link", name="Dead letters")).to_have_count(0)  # no store is configured
     command = page.locator(".command code").inner_text()
     assert re.fullmatch(r"tupletree submit examples/word_count\.py --name words .*", command), command
     page.goto(address(cluster, "ackers"))

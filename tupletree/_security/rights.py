@@ -122,6 +122,11 @@ def may_read(who: Principal | None, admins: Collection[str], topology: Acl) -> b
     return who is None or _has(who, Right.READ, admins, topology)
 
 
+def may_read_all(who: Principal | None, admins: Collection[str]) -> bool:
+    """True if ``who`` may see everything, as a reader of the whole cluster. ``who`` None: tokens are disabled."""
+    return who is None or _has(who, Right.READ, admins, None)
+
+
 def is_admin(who: Principal, admins: Collection[str]) -> bool:
     """True if a token has administrator rights. An administrator's read-only token has none."""
     return who.kind == "user" and (ADMIN in who.roles or (SUBMIT in who.roles and who.name in admins))

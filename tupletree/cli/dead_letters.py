@@ -37,7 +37,7 @@ def command() -> None:
 @json_option
 def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
     """List letters, oldest first."""
-    found = open_store(store).letters(name, limit=limit)
+    found = open_store(store).letters(name, limit=limit, rows=False)
     if as_json:
         print_json([_dict(letter) for letter in found])
     elif not found:
@@ -107,7 +107,7 @@ def _chosen(store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: 
     """Return the letters with these ids or unique prefixes of ids, or all letters."""
     if takes_all == bool(ids):
         raise UsageError("give either the ids of letters or --all")
-    found = store.letters(name, limit=1_000_000)
+    found = store.letters(name, limit=1_000_000, rows=False)
     if takes_all:
         return found
     chosen = []

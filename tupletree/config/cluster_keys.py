@@ -93,6 +93,13 @@ NIMBUS: Final = (
     Key("nimbus.admins", None, "strings", "users", "Users whose tokens with the role submit have all rights of admin."),
     int_key("nimbus.audit.log.max.bytes", 10 * 1024 * 1024, "bytes", "Size at which the audit log is rotated."),
     int_key("nimbus.audit.log.backups", 10, "files", "Rotated audit logs that are kept.", minimum=0),
+    Key(
+        "nimbus.dead.letters.stores",
+        {},
+        "texts",
+        "name: sqlite:PATH or redis://HOST:PORT/DB",
+        "Stores of dead letters that the web UI and REST show; a path is one of nimbus's machine.",
+    ),
 )
 
 SUPERVISOR: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Kind = Literal["int", "number", "bool", "str", "node", "strings", "ports", "map", "any"]
+Kind = Literal["int", "number", "bool", "str", "node", "strings", "ports", "map", "texts", "any"]
 
 KIND_WORDS: Final[dict[str, str]] = {
     "int": "a whole number",
@@ -17,6 +17,7 @@ KIND_WORDS: Final[dict[str, str]] = {
     "strings": "a list of strings",
     "ports": "a list of port numbers",
     "map": "a mapping",
+    "texts": "a mapping of names to strings",
     "any": "a JSON value",
 }
 

@@ -102,6 +102,8 @@ def _is_of_kind(key: Key, value: Any) -> bool:
             return _is_list(value, int)
         case "map":
             return isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
+        case "texts":
+            return isinstance(value, Mapping) and _is_list([*value, *value.values()], str) and all(value.values())
         case "any":
             return True
 

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
+from tupletree.dead_letters.addresses import open_store
 from tupletree.dead_letters.components import DeadLetterBolt, DeadLetterSpout
 from tupletree.dead_letters.letter import Letter
-from tupletree.dead_letters.store import DeadLetterStore, open_store
+from tupletree.dead_letters.store import DeadLetterStore
 
 __all__ = ["DeadLetterBolt", "DeadLetterSpout", "DeadLetterStore", "Letter", "open_store"]

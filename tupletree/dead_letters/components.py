@@ -9,8 +9,8 @@ from typing import Any
 
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import Outputs
+from tupletree.dead_letters.addresses import open_store
 from tupletree.dead_letters.letter import Letter
-from tupletree.dead_letters.store import open_store
 from tupletree.errors import ReportedFailedException, UnavailableError
 from tupletree.reliable_spout import Message, ReliableSpout
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations  # pure
 
+import dataclasses
 import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tupletree._wire.codec import decode_value, encode_value
+from tupletree.errors import ProtocolError
 from tupletree.tuples import Tuple
 
 MAX_SHOWN = 2000
@@ -61,10 +65,35 @@ class Letter:
             row,
         )
 
+    @staticmethod
+    def from_stored(values: Any) -> Letter:
+        """Return the letter that was stored as these values, in the order of ``FIELDS``. The row is not decoded.
+
+        Raises ProtocolError if these are not the values of a letter.
+        """
+        if not isinstance(values, Sequence) or len(values) != len(FIELDS):
+            raise ProtocolError(f"a letter is a list of {len(FIELDS)} values")
+        found = dict(zip(FIELDS, values, strict=True))
+        found["is_replayed"] = bool(found["is_replayed"])  # a number in SQLite
+        for name, value in found.items():
+            if not isinstance(value, _TYPES.get(name, str)):
+                raise ProtocolError(f"{name} of a letter is not a {type(value).__name__}")
+        if not math.isfinite(found["at_s"]):
+            raise ProtocolError("at_s of a letter is a finite number")
+        return Letter(**found)
+
+    def stored(self) -> list[Any]:
+        """Return the values to store: those of ``FIELDS``."""
+        return [getattr(self, name) for name in FIELDS]
+
     def decoded(self) -> list[Any]:
         """Return the row. Raises ProtocolError if the class of a value is not known in this process."""
         row: list[Any] = decode_value(self.row)
         return row
+
+
+FIELDS: Final = tuple(field.name for field in dataclasses.fields(Letter))
+_TYPES: Final[dict[str, Any]] = {"at_s": int | float, "attempts": int, "task": int, "row": bytes, "is_replayed": bool}
 
 
 def _shown(row: list[Any]) -> str:

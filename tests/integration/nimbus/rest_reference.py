@@ -168,6 +168,8 @@ _SAMPLES = {
     "{samplingPct}": "10",
     "{hostPort}": "10.0.0.7:6700",
     "{timeout}": "1",
+    "{store}": "rejected",
+    "{letter}": "5f3ab1c204d7e698",
     "{file}": "profile-20260101T120000.svg",
 }
 _QUERIES = {
@@ -181,6 +183,8 @@ _QUERIES = {
     "/listLogs": "?topoId=words-1-1700000000",
     "/searchLogs": "?topoId=words-1-1700000000&port=6700",
     "/search": "?file=words-1-1700000000%2F6700%2Fworker.log&search-string=error",
+    "/dead-letters/{store}": "?topology=orders&limit=20",
+    "/dead-letters/{store}/drop": "?topology=orders&until=1700000000",
     "/deepSearch/{id}": "?search-string=error&num-matches=20",
 }
 _BODIES = {
@@ -220,6 +224,7 @@ def _example(method: str, path: str) -> str:
     url = url.replace("/owner-resources/words-1-1700000000", "/owner-resources/ann")
     if method == "GET":
         return f"curl '{url}{_QUERIES.get(path, '')}'"
+    url += _QUERIES.get(path, "")
     return f"curl -X POST -H 'Content-Type: application/json' -d '{_BODIES.get(path, '{}')}' '{url}'"
 
 

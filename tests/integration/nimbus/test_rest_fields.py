@@ -15,8 +15,10 @@ import rest_reference
 from rest_reference import MARK, PAGE, STORM
 
 from tupletree import Bolt, Spout, TopologyBuilder
+from tupletree.dead_letters import Letter, open_store
 from tupletree.nimbus.web.routes import ENDPOINTS
-from tupletree.testing import DevCluster, wait_until
+from tupletree.replaying_spout import LETTER_FIELDS
+from tupletree.testing import DevCluster, make_tuple, wait_until
 from tupletree.topology import Topology
 
 JSON = {"Content-Type": "application/json"}
@@ -86,8 +88,17 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with DevCluster(slots=3, nimbuses=2) as cluster:
+def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a store of three dead letters."""
+    url = f"sqlite:{tmp_path_factory.mktemp('letters')}/letters.db"
+    values = [[f"m{number}", [1], "default", 5, "halve it", 7, "ValueError: odd", "Traceback …"] for number in range(3)]
+    open_store(url).add([Letter.of(make_tuple(one, LETTER_FIELDS), "numbers", 100.0) for one in values])
+    return url
+
+
+@pytest.fixture(scope="module")
+def site(letters: str) -> Iterator[Site]:
+    with DevCluster(slots=3, nimbuses=2, conf={"nimbus.dead.letters.stores": {"rejected": letters}}) as cluster:
         conf = {"topology.workers": 2, "topology.stats.sample.rate": 1.0}
         cluster.client.submit("numbers", numbers_topology(), conf)
         one = Site(cluster)
@@ -103,7 +114,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def names(site: Site) -> dict[str, str]:
+def names(site: Site, letters: str) -> dict[str, str]:
     """What stands for {…} in paths."""
     topology = site.get("/topology/summary")["topologies"][0]["id"]
     where = site.get(f"/topology-workers/{topology}")["hostPortList"][0]
@@ -115,6 +126,8 @@ def names(site: Site) -> dict[str, str]:
         "{samplingPct}": "5",
         "{hostPort}": f"{where['host']}:{where['port']}",
         "{timeout}": "0.02",
+        "{store}": "rejected",
+        "{letter}": open_store(letters).letters()[0].id,
         "file": quote(f"{topology}/{where['port']}/worker.log", safe=""),
     }
 

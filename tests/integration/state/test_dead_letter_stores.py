@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from local_components import Log
 
+from tests.integration.transactional.database_servers import RedisServer
 from tupletree import BasicBolt, FailedException, Message, ReliableSpout, TopologyBuilder
+from tupletree._wire.codec import encode_value
 from tupletree.cli.main import main
 from tupletree.dead_letters import DeadLetterBolt, DeadLetterSpout, DeadLetterStore, Letter, open_store
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import ProtocolError, UnavailableError, UsageError
 from tupletree.replaying_spout import LETTER_FIELDS
 from tupletree.testing import LocalCluster, make_tuple
 
@@ -53,6 +58,95 @@ def test_a_store_keeps_letters_until_they_are_removed(url: str) -> None:
     store.remove([letters[1].id, "unknown"])
     assert ids(store) == ["'m2'", "'m3'"]
     assert found.decoded() == [3, "row"]
+
+
+def test_a_page_of_letters_begins_after_the_page_before(url: str) -> None:
+    store = open_store(url)
+    letters = [letter(3), letter(1), letter(2, "other"), dataclasses.replace(letter(4), at_s=103.0)]
+    same_time = sorted((letters[0], letters[3]), key=lambda one: one.id)
+    in_order = [letters[1], letters[2], *same_time]
+    store.add(letters)
+    for newest in (False, True):
+        found: list[Letter] = []
+        while page := store.letters(limit=1, newest=newest, after=(found[-1].at_s, found[-1].id) if found else None):
+            found += page
+        assert found == (list(reversed(in_order)) if newest else in_order)
+    assert [one.row for one in store.letters(limit=2, rows=False)] == [b"", b""]
+    assert store.letters("other", newest=True, after=(102.0, "")) == []
+
+
+def test_letters_are_counted_found_and_chosen(url: str) -> None:
+    store = open_store(url, timeout_s=60.0)
+    assert (store.count() or 0, store.find("none"), store.ids()) == (0, None, [])
+    store.replay(["none"])
+    store.remove(["none"])
+    letters = [letter(number, "orders" if number % 2 else "other") for number in range(120)]
+    store.add(letters)
+    assert store.count() == 120
+    assert store.find(letters[7].id) == dataclasses.replace(letters[7], row=b"") and store.find("none") is None
+    assert set(store.ids("orders", until_s=105.0)) == {letters[1].id, letters[3].id, letters[5].id}
+    assert len(store.ids(limit=7)) == 7 and len(store.ids()) == 120
+    store.replay(one.id for one in letters[:110])
+    assert set(store.ids(replayed=False)) == {one.id for one in letters[110:]}
+    store.remove(one.id for one in letters[:110])
+    assert store.count() == 10
+
+
+def test_an_entry_that_is_no_letter_is_named_and_nothing_is_built_of_it(url: str) -> None:
+    store = open_store(url)
+    store.add([letter(1)])
+    damage(url, letter(1).id)
+    for read in (store.letters, lambda: store.find(letter(1).id)):
+        with pytest.raises(ProtocolError, match=rf"^dead letters in .*: the entry '{letter(1).id}': "):
+            read()
+
+
+def damage(url: str, id: str) -> None:
+    """Replace the number of attempts of a letter by a tuple, which a decoder of rows would build."""
+    if url.startswith("sqlite:"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection, connection:
+            connection.execute("UPDATE letters SET attempts = x'80'")
+        return
+    address, _, prefix = url.partition("?prefix=")
+    with redis.Redis.from_url(address) as client:
+        client.hset(f"{prefix}:dead-letters", id, encode_value([*letter(1).stored()[:-1], (True,)]))
+
+
+def test_letters_that_were_stored_without_an_order_are_found_and_one_that_is_gone_is_not(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    store = open_store(f"{redis_server.url}?prefix={tmp_path.name}")
+    store.add([letter(2)])
+    key = f"{tmp_path.name}:dead-letters"
+    with redis.Redis.from_url(redis_server.url) as client:
+        for one in (letter(3), letter(1)):
+            client.hset(key, one.id, encode_value(one.stored()))
+        assert ids(store) == ["'m1'", "'m2'", "'m3'"]
+        client.hdel(key, letter(2).id)
+        assert ids(store) == ["'m1'", "'m3'"]
+
+
+def test_reading_makes_no_file_and_a_file_without_letters_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "letters.db"
+    store = open_store(f"sqlite:{path}")
+    assert (store.count(), store.letters(), store.ids(), store.find("x")) == (None, [], [], None)
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    path.touch()
+    assert (store.count(), store.letters()) == (None, [])
+    path.write_bytes(b"not SQLite at all" * 100)
+    with pytest.raises(UnavailableError, match=rf"^dead letters in {path}: file is not a database$"):
+        store.count()
+
+
+def test_a_file_that_is_locked_is_waited_for_as_long_as_the_caller_says(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:{tmp_path}/letters.db", timeout_s=0.05)
+    store.add([letter(1)])
+    with closing(sqlite3.connect(f"{tmp_path}/letters.db")) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnavailableError, match="database is locked"):
+            store.count()
+    assert store.count() == 1
 
 
 def test_letters_of_several_spouts_and_topologies_are_several() -> None:

@@ -74,7 +74,7 @@ def test_a_configuration_that_cannot_be_shown_hides_no_other_topology(conf_json:
 
 
 def figures(view: ClusterView) -> list[Any]:
-    summary = cluster.summary(view, "")
+    summary = cluster.summary(view, "", 0)
     slots = [summary[one] for one in ("slotsTotal", "slotsUsed", "slotsFree")]
     return [slots, cluster.supervisors(view, "", 0), list(rpc_replies.cluster(view).supervisors), ackers.summary(view)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._security.rights import CALLS, PAGES, Acl, Principal, Right, Row, acl_of, may_read, refusal
+from tupletree._security.rights import CALLS, PAGES, Acl, Principal, Right, Row, acl_of, may_read, may_read_all, refusal
 from tupletree.nimbus.web.routes import ENDPOINTS
 from tupletree.v1 import acker_pb2, nimbus_pb2, supervisor_pb2, worker_pb2
 from tupletree.v1.topology_pb2 import TopologyRecord
@@ -119,7 +119,19 @@ def test_every_call_of_the_protocol_has_a_row() -> None:
 def test_every_path_that_changes_something_is_audited_and_takes_the_right_to() -> None:
     posts = [one.row for one in ENDPOINTS if one.method == "POST"]
     assert posts
-    assert all(row.mutates and row.right is Right.CHANGE and row.by == "id" for row in posts)
+    assert all(row.mutates for row in posts)
+    assert {(row.right, row.by) for row in posts} == {(Right.CHANGE, "id"), (Right.ADMIN, "")}
+
+
+def test_a_reader_of_everything_is_who_may_read_what_belongs_to_no_topology() -> None:
+    users = {role: Principal("ann", "user", frozenset({role})) for role in ("read", "submit", "admin", "metrics")}
+    assert {role: may_read_all(who, ()) for role, who in users.items()} == {
+        "read": True,
+        "submit": False,
+        "admin": True,
+        "metrics": False,
+    }
+    assert may_read_all(users["submit"], {"ann"}) and may_read_all(None, ())
 
 
 def test_every_row_names_a_field_that_its_request_has() -> None:

@@ -14,13 +14,17 @@ import * as logs from "./views/logs.js";
 import * as supervisors from "./views/supervisors.js";
 import * as ackers from "./views/ackers.js";
 import * as acker from "./views/acker.js";
+import * as letterStores from "./views/letter_stores.js";
+import * as letters from "./views/letters.js";
+import * as letter from "./views/letter.js";
 import * as configuration from "./views/configuration.js";
 import * as missing from "./views/missing.js";
 
 // A view is: requests(route, data) -> {name: path below /api/v1}, what more may follow from what is known; title(route, data) -> text, View({route, data, …}).
-const VIEWS = { cluster, topology, component, transactions, logs, supervisors, ackers, acker, configuration, missing };
+const VIEWS = { cluster, topology, component, transactions, logs, supervisors, ackers, acker, letterStores, letters, letter, configuration, missing };
 const NAVIGATION = [["Cluster", ["cluster", "topology", "component", "transactions", "logs"], []],
   ["Supervisors", ["supervisors"], ["supervisors"]], ["Ackers", ["ackers", "acker"], ["ackers"]],
+  ["Dead letters", ["letterStores", "letters", "letter"], ["dead-letters"], (cluster) => cluster?.deadLetterStores > 0],
   ["Configuration", ["configuration"], ["configuration"]]];
 
 function App() {
@@ -84,7 +88,7 @@ function Top({ route, live }) {
   const pulse = { ok: "live", starting: "connecting", lost: "connection lost", "no leader": "no leader" }[live.connection];
   return h("header", { class: "top" }, h("div", { class: "top-row" },
     h("a", { class: "brand", href: to([]) }, h("img", { src: "favicon.svg", alt: "" }), "tupletree"),
-    h("nav", { "aria-label": "Pages" }, NAVIGATION.map(([label, names, parts]) =>
+    h("nav", { "aria-label": "Pages" }, NAVIGATION.filter(([, , , applies]) => applies?.(live.data.cluster) ?? true).map(([label, names, parts]) =>
       h("a", { key: label, href: to(parts), "aria-current": names.includes(route.name) ? "page" : null }, label))),
     h("span", { class: `pulse ${live.connection === "ok" ? "ok" : live.connection === "starting" ? "starting" : "lost"}` }, pulse),
     h(ThemeSwitch), h(User, { name: live.data.cluster?.user })));

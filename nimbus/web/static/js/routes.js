@@ -5,6 +5,7 @@
 //   #/topology/<id>/component/<name>     component          #/configuration         of the daemons
 //   #/topology/<id>/transactions         batches, pipelines, checkpoints
 //   #/topology/<id>/logs                 logs of all its workers
+//   #/dead-letters                       stores             #/dead-letters/<store>[/<letter>][?topology=, after=]
 
 const PATTERNS = [
   ["cluster", []],
@@ -15,6 +16,9 @@ const PATTERNS = [
   ["supervisors", ["supervisors"]],
   ["ackers", ["ackers"]],
   ["acker", ["acker", ":id"]],
+  ["letterStores", ["dead-letters"]],
+  ["letters", ["dead-letters", ":store"]],
+  ["letter", ["dead-letters", ":store", ":letter"]],
   ["configuration", ["configuration"]],
 ];
 
