@@ -23,6 +23,7 @@ PURE_TESTS := $(addprefix tests/unit/,acker windows worker test_tuples.py benche
 PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registered_metrics.py platform/test_latency_buckets.py)
 PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py) tests/simulation
 PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
+PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/transactional/test_attempt_forms.py
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8

@@ -69,13 +69,13 @@ class Emitter(TransactionEmitter):
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
         for word in self.words:
-            collector.emit([attempt, word])
+            collector.emit([word])
 
 
 class Batches(TransactionalSpout):
     """``batches`` batches of ``words`` words, in equal shares from each emitter."""
 
-    outputs = ("attempt", "word")
+    outputs = ("word",)
 
     def __init__(self, batches: int, words: int) -> None:
         self.batches = batches
@@ -93,18 +93,18 @@ class Batches(TransactionalSpout):
 class Slow(BatchBolt):
     """Sleeps for each tuple, and passes it on."""
 
-    outputs = ("attempt", "word")
+    outputs = ("word",)
     blocking = True
 
     def execute(self, tup: Tuple) -> None:
         time.sleep(PROCESSING_S)
-        self.collector.emit([self.batch_id, tup["word"]])
+        self.collector.emit([tup["word"]])
 
 
 class PartialCount(BatchBolt):
     """Counts the words of a batch."""
 
-    outputs = ("attempt", "word", "count")
+    outputs = ("word", "count")
 
     def prepare(
         self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchCollector, batch_id: TransactionAttempt
@@ -115,7 +115,7 @@ class PartialCount(BatchBolt):
         self.counts[tup["word"]] += 1
 
     def finish_batch(self) -> None:
-        self.collector.emit_many([self.batch_id, word, count] for word, count in self.counts.items())
+        self.collector.emit_many(self.counts.items())
 
 
 class Commits(BatchBolt, Committer):

@@ -30,7 +30,7 @@ TAKE = 100  # words from each partition for a batch
 class BatchCount(BatchBolt):
     """Counts its share of a batch. There is one object per batch."""
 
-    outputs = ["attempt", "count"]  # the first value of every tuple identifies its batch
+    outputs = ["count"]
 
     def setup(self) -> None:
         self.count = 0
@@ -39,13 +39,13 @@ class BatchCount(BatchBolt):
         self.count += 1
 
     def finish_batch(self) -> None:
-        self.collector.emit([self.batch_id, self.count])
+        self.collector.emit([self.count])
 
 
 class UpdateGlobalCount(BatchBolt, Committer):
     """Adds the counts of a batch to the total. As a committer, it handles one batch after the other."""
 
-    outputs = ["attempt", "total"]
+    outputs = ["total"]
 
     def __init__(self, totals: TransactionalMap) -> None:
         self.totals = totals
@@ -59,7 +59,7 @@ class UpdateGlobalCount(BatchBolt, Committer):
     def finish_batch(self) -> None:
         total = self.totals.add(self.batch_id, {"words": self.sum})["words"]
         print(f"{self.batch_id}: {self.sum} words more, {total} in all")
-        self.collector.emit([self.batch_id, total])
+        self.collector.emit([total])
 
 
 def topology(directory: str | None = None) -> Topology:

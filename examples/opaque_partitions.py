@@ -64,7 +64,7 @@ def say(line: str) -> None:
 class Queues(OpaquePartitionedTransactionalSpout):
     """Emits the readable numbers of each queue. The metadata of a batch is its last number."""
 
-    outputs = ["attempt", "queue", "number"]
+    outputs = ["queue", "number"]
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
@@ -97,7 +97,7 @@ class QueueEmitter(OpaquePartitionEmitter):
         first = (previous or 0) + 1
         last = max(first - 1, min(first - 1 + TAKE, self.machines.readable(partition)))
         for number in range(first, last + 1):
-            collector.emit([attempt, partition, number])
+            collector.emit([partition, number])
         if last >= first or last < NUMBERS:
             say(f"{attempt}: queue {partition} emits {f'{first} to {last}' if last >= first else 'nothing'}")
         return last

@@ -46,7 +46,7 @@ def bucket(count: int) -> str:
 class Count(BatchBolt):
     """Counts the words in its share of the lines of a batch."""
 
-    outputs = ["attempt", "word", "count"]
+    outputs = ["word", "count"]
 
     def setup(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -56,13 +56,13 @@ class Count(BatchBolt):
 
     def finish_batch(self) -> None:
         for word, count in self.counts.items():
-            self.collector.emit([self.batch_id, word, count])
+            self.collector.emit([word, count])
 
 
 class UpdateWords(BatchBolt, Committer):
     """Adds the counts of a batch to its words, and emits the old and the new count of each."""
 
-    outputs = ["attempt", "old", "new"]
+    outputs = ["old", "new"]
 
     def __init__(self, table: TransactionalMap) -> None:
         self.table = table
@@ -75,21 +75,21 @@ class UpdateWords(BatchBolt, Committer):
 
     def finish_batch(self) -> None:
         for word, new in self.table.add(self.batch_id, self.counts).items():
-            self.collector.emit([self.batch_id, new - self.counts[word], new])
+            self.collector.emit([new - self.counts[word], new])
 
 
 class Bucketize(BasicBolt):
     """Moves a word to another bucket when its count has grown enough."""
 
-    outputs = ["attempt", "bucket", "words"]
+    outputs = ["bucket", "words"]
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        attempt, old, new = tup.values
+        old, new = tup.values
         if old == 0:
-            collector.emit([attempt, bucket(new), 1])
+            collector.emit([bucket(new), 1])
         elif bucket(old) != bucket(new):
-            collector.emit([attempt, bucket(old), -1])
-            collector.emit([attempt, bucket(new), 1])
+            collector.emit([bucket(old), -1])
+            collector.emit([bucket(new), 1])
 
 
 class UpdateBuckets(BatchBolt, Committer):

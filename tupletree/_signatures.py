@@ -73,7 +73,7 @@ _THREAD = (
     "write it without async; set blocking = True if it waits, or wait in a thread and go on with self.context.call_soon"
 )
 _AWAIT = "derive from AsyncBolt, or write it without async"
-_BATCH = "collector.emit([attempt, value])"
+_BATCH = "collector.emit([value])"
 
 CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.Component": _kind(

@@ -1,7 +1,7 @@
 """Spark inside a transactional topology: a batch bolt that receives a batch as a DataFrame.
 
 class Busy(SparkBatchBolt):
-    outputs = ["attempt", "host", "requests"]
+    outputs = ["host", "requests"]
     def process(self, batch): return batch.groupBy("host").agg(count("*").alias("requests"))
 
 builder.set_bolt("busy", Busy()).shuffle_grouping("parse")
@@ -24,6 +24,7 @@ from tupletree.spark import session
 from tupletree.spark.failures import BatchFailedError, SparkLostError, explain, is_session_lost
 from tupletree.spark.streaming import rows
 from tupletree.spark.streaming.ddl import parse_schema
+from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchBolt
 from tupletree.tuples import Tuple
 
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 class SparkBatchBolt(BatchBolt):
     """A batch bolt written as a function from DataFrame to DataFrame.
 
-    The batch's tuples go to Spark through Arrow, without the attempt. The result is collected and emitted, with the
-    attempt before each row. So a batch must fit into a worker's memory; use a Pipeline for larger batches.
+    The batch's tuples go to Spark through Arrow, without the attempt. The result is collected and emitted. So this bolt
+    is for batches that fit into a worker; use a Pipeline for larger batches.
 
     Attributes:
-        outputs: the attempt, and the columns of the result to emit.
+        outputs: the columns of the result to emit, also with ``attempt`` before them.
         schema: the columns of the batch, in Spark's DDL. Each column is a field of the tuples. By default all fields,
             with the types that Arrow infers from the values.
 
@@ -67,7 +68,8 @@ class SparkBatchBolt(BatchBolt):
             return
         try:
             table = _table(self._gathered, None if self.schema is None else _schema_json(self.schema))
-            fields = self._fields()
+            declared = self._fields()
+            fields = [name for name in declared if name != ATTEMPT]
             result = self.process(_session(self._settings()).createDataFrame(table))
             if result is None:
                 return
@@ -82,15 +84,15 @@ class SparkBatchBolt(BatchBolt):
             raise
         except Exception as error:  # the user's, or Spark's
             raise self._failed(error) from error
-        for row in zip(*columns, strict=True):
-            self.collector.emit([self.batch_id, *row])
+        before = [self.batch_id] if ATTEMPT in declared else []
+        self.collector.emit_many([*before, *row] for row in zip(*columns, strict=True))
 
     def _fields(self) -> list[str]:
-        """Return the declared fields after the attempt."""
+        """Return the declared fields of the default stream."""
         declarer = FieldsDeclarer(self.context.component_id)
         self.declare_output_fields(declarer)
         stream = declarer.streams.get(DEFAULT_STREAM)
-        return [] if stream is None else list(stream.fields[1:])
+        return [] if stream is None else list(stream.fields)
 
     def _settings(self) -> str:
         return json.dumps({key: value for key, value in self.context.conf.items() if key.startswith("spark.")})
@@ -128,4 +130,6 @@ def _table(gathered: dict[tuple[str, ...], list[Sequence[Any]]], schema: str | N
         kinds = " and ".join(f"({', '.join(fields)})" for fields in gathered)
         raise UsageError(f"the tuples of a batch have different fields, {kinds}: name the columns in 'schema'")
     [(fields, values)] = gathered.items()
-    return pa.table({name: rows.inferred(name, [row[i] for row in values]) for i, name in enumerate(fields) if i})
+    return pa.table(
+        {name: rows.inferred(name, [row[i] for row in values]) for i, name in enumerate(fields) if name != ATTEMPT}
+    )

@@ -54,7 +54,7 @@ class Pipeline:
         source: the source of the rows.
         state, sinks: one sink, or several, for the result of each batch. Each sink takes every batch exactly once; the
             sinks do not commit at the same moment.
-        outputs: the columns of the result that are emitted as tuples, if any. A tuple is ``[attempt, *columns]``.
+        outputs: the columns of the result that are emitted as tuples, if any.
         transactional_id: the name that progress is stored under; by default the name of the class, in lower case with
             hyphens. A pipeline submitted with the same id continues where the last one stopped.
     """
@@ -117,9 +117,8 @@ class PipelineBuilder(TransactionalTopologyBuilder):
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
         return PipelineBolt(self.transactional_id, self.pipeline, spout)
 
-    def _check_streams(self, definition: Definition) -> None:
-        if definition.id != COMPONENT:  # a pipeline without outputs is valid
-            super()._check_streams(definition)
+    def _check_outputs(self, spout: Definition) -> None:
+        """Accept a pipeline without outputs."""
 
 
 def checked(pipeline: Any) -> Pipeline:

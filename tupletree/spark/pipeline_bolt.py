@@ -22,6 +22,7 @@ from tupletree.spark.failures import SparkLostError, batch_failed, is_own_fault,
 from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Jobs, Phase, Retries, Start, Stop
 from tupletree.spark.processing import Processing
 from tupletree.spark.progress import PipelineProgress
+from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.emission import Emission
 from tupletree.transactional.emitter_bolt import EmitterBolt
@@ -55,9 +56,13 @@ class PipelineBolt(EmitterBolt):
     def commits(self) -> bool:
         return True
 
+    @property
+    def shows_attempt(self) -> bool:
+        return False
+
     def declare_output_fields(self, declarer: Any) -> None:
         if self.pipeline.outputs:
-            declarer.declare(["attempt", *self.pipeline.outputs])
+            declarer.declare([ATTEMPT, *self.pipeline.outputs])
         declarer.streams[REPORT.id] = REPORT  # last, so that it is flushed after the rows that it reports
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
@@ -238,9 +243,12 @@ class _Splits(BatchCollector):
             case [TransactionAttempt() as attempt, split] if attempt == self._attempt:
                 self.taken.append(split)
                 return ()
+            case [split] if not isinstance(split, TransactionAttempt):
+                self.taken.append(split)
+                return ()
         raise EmitError(
-            f"component {self._component_id!r}: the spout of the source emitted {list(values)!r}; "
-            f"[attempt, split] with {self._attempt} was expected"
+            f"component {self._component_id!r}: the spout of the source emitted {values!r} on stream {stream!r} for "
+            f"{self._attempt}; [split] was expected, or [attempt, split] with that attempt"
         )
 
     def report_error(self, error: BaseException) -> None:

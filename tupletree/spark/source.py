@@ -1,6 +1,6 @@
 """Sources of a pipeline: a transactional spout that defines the batches, and a reader that fetches rows inside Spark.
 
-The tuples of the spout are ``[attempt, split]``. A *split* is a small value (lists, dicts, strings, numbers) that
+The rows of the spout are ``[split]``. A *split* is a small value (lists, dicts, strings, numbers) that
 locates some rows: a byte range of a file, an offset range of a topic. Splits travel through the cluster and, for
 partitioned spouts, into ZooKeeper. Rows do not: Spark's executors call ``read`` with each split.
 
@@ -9,7 +9,7 @@ replayed batch has the same splits, and ``read`` must return the same rows for t
 OpaquePartitionedTransactionalSpout a replay can have different splits and rows.
 
 A custom source, three partitions of 1,000 numbers each, with ``NumbersCoordinator`` and ``NumbersEmitter`` as in
-docs/guides/transactions.md, where the emitter emits ``[attempt, [start, end]]``::
+docs/guides/transactions.md, where the emitter emits ``[[start, end]]``::
 
     class Numbers(Source):
         schema = "number BIGINT"
@@ -53,7 +53,7 @@ class Source:
     schema: str | StructType
 
     def spout(self) -> TransactionalSpoutBase:
-        """Return the spout whose tuples are ``[attempt, split]``. Any of the three kinds works."""
+        """Return the spout whose rows are ``[split]``. Any of the three kinds works."""
         raise NotImplementedError
 
     def read(self, split: Any) -> Iterator[Any]:

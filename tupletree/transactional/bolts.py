@@ -13,16 +13,19 @@ from tupletree.tuples import Tuple
 class BatchCollector:
     """The collector of a batch bolt or of a transactional spout's emitter.
 
-    The first value of every tuple is the attempt that its batch belongs to. Tuples need no anchors and no acks. Use a
-    collector only on the component's own thread, and only until ``finish_batch`` or ``emit_batch`` returns.
+    Rows have the declared fields. The framework puts the attempt that the batch belongs to before each row, unless the
+    component declares ``attempt`` as its first field: then the rows must begin with the attempt. Tuples need no anchors
+    and no acks. Use a collector only on the component's own thread, and only until ``finish_batch`` or ``emit_batch``
+    returns.
     """
 
     def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
         """Emit a tuple of the batch and return the ids of the tasks that receive it.
 
         Raises:
-            EmitError: the first value is not the attempt of this batch, the batch is finished, the stream is not
-                declared or is direct, or the number of values differs from the number of its fields.
+            EmitError: the number of values is not that of the stream's fields, the stream is not declared or is
+                direct, the batch is finished, or the component names the attempt and the first value is not the attempt
+                of this batch.
         """
         raise NotImplementedError
 
@@ -59,6 +62,10 @@ class BatchBolt(Component):
     order; ``finish_batch`` when all of these tuples have arrived. A batch without tuples for this task gets a call too.
     A failed batch can be dropped at any point, without a further call. Calls for different batches alternate on one
     thread.
+
+    The fields of a received tuple are those that its sender declares, without the attempt. A bolt that declares
+    ``attempt`` as its first field sees the attempt as the first value. A bolt without outputs sees the attempt in the
+    tuples of senders that declare it, except spouts of the library.
 
     A ``FailedException`` from any of these methods fails the batch: both its phases, and every later batch, are
     replayed under new attempts. An UnavailableError (a database cannot be reached) does the same and is reported. Any

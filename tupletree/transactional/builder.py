@@ -8,6 +8,8 @@ Each input of a bolt is accompanied by a direct stream of reports from the same 
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from tupletree._signatures import check_calls
@@ -15,6 +17,7 @@ from tupletree.component import BasicBolt, Bolt, Spout
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
 from tupletree.errors import TopologyError
 from tupletree.topology import Topology, TopologyBuilder
+from tupletree.transactional.attempt_field import GroupingWithoutAttempt
 from tupletree.transactional.bolts import BatchBolt, Committer
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
@@ -30,7 +33,7 @@ from tupletree.transactional.spouts import (
     TransactionalSpoutBase,
 )
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT, coordinator_id
-from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
+from tupletree.v1.topology_pb2 import GroupingKind
 
 
 class TransactionalTopologyBuilder(TopologyBuilder):
@@ -65,7 +68,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._emitter.all_grouping(self._coordinator_id, BATCH_STREAM)
         if bolt.commits:
             self._emitter.all_grouping(self._coordinator_id, COMMIT_STREAM)
-        self._check_streams(self._components[spout_id])
+        self._check_outputs(self._components[spout_id])
 
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
         """Return the bolt that runs the spout's emitters."""
@@ -86,8 +89,9 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         """Add a BatchBolt or a BasicBolt. A BatchBolt marked as Committer finishes its batches in the commit phase.
 
         Raises:
-            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another class, a stream has no field for the
-                attempt, or the spout is opaque and an attribute of the bolt is a TransactionalMap.
+            TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another class, declares a stream without
+                fields, or declares the field ``attempt`` other than as the first field of all of its streams; or the
+                spout is opaque and an attribute of the bolt is a TransactionalMap.
         """
         return self._set(component_id, bolt, parallelism, is_committer=isinstance(bolt, Committer))
 
@@ -129,9 +133,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             _refuse_kind(component_id, bolt)
         check_calls(f"bolt '{component_id}'", component_id, bolt)
         self._check_maps(component_id, bolt)
-        declarer = super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
-        self._check_streams(self._components[component_id])
-        return declarer
+        return super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
 
     def _check_maps(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
         """Refuse a TransactionalMap in an attribute of the bolt if the spout is opaque: its replays can differ."""
@@ -151,18 +153,33 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter)
 
     def _wired(self, definition: Definition, late: set[str]) -> Definition:
-        """Add the internal inputs to a component: reports, and commit tuples for a committer."""
-        bolt = definition.component
-        if isinstance(bolt, CoordinatedBolt):
-            sources = {item.source: item.source in late for item in definition.inputs}
-            copy = CoordinatedBolt(bolt.bolt, bolt.is_committer)
-            copy.sources = sources
-            copy.is_opaque = self._is_opaque
-            definition.component = copy
-            definition.inputs += [Input(id, REPORT.id, GroupingKind.GROUPING_KIND_DIRECT) for id in sources]
+        """Add the internal inputs to a component: reports, and commit tuples for a committer.
+
+        A custom grouping gets the values that the component receives.
+        """
+        if isinstance(definition.component, CoordinatedBolt):
+            bolt = definition.component = copy.copy(definition.component)
+            bolt.sources = {item.source: item.source in late for item in definition.inputs}
+            bolt.hidden = self._hidden(bolt)
+            bolt.is_opaque = self._is_opaque
+            definition.inputs = [
+                replace(item, custom=GroupingWithoutAttempt(item.custom))
+                if item.custom is not None and item.source in bolt.hidden
+                else item
+                for item in definition.inputs
+            ]
+            definition.inputs += [Input(id, REPORT.id, GroupingKind.GROUPING_KIND_DIRECT) for id in bolt.sources]
             if bolt.is_committer:
                 definition.inputs.append(Input(self._coordinator_id, COMMIT_STREAM, GroupingKind.GROUPING_KIND_ALL))
         return definition
+
+    def _hidden(self, bolt: CoordinatedBolt) -> frozenset[str]:
+        """Return the sources whose tuples a bolt receives without the attempt."""
+        if bolt.carried is None:
+            return frozenset()
+        return frozenset(
+            id for id in bolt.sources if bolt.carried or not self._components[id].component.shows_attempt
+        )  # fmt: skip
 
     def _late(self) -> set[str]:
         """Return the ids of committers and of all components downstream of a committer."""
@@ -193,20 +210,9 @@ class TransactionalTopologyBuilder(TopologyBuilder):
                 id, f"the bolts {', '.join(sorted(sources))} form a cycle, in which no batch is ever complete", "inputs"
             )
 
-    def _check_streams(self, definition: Definition) -> None:
-        for stream in definition.outputs.values():
-            if not stream.fields:
-                _refuse(
-                    definition.id,
-                    f"stream '{stream.id}' declares no field; a transactional topology's first field is the attempt",
-                    stream.id,
-                )
-        if (
-            definition.kind == ComponentKind.COMPONENT_KIND_BOLT
-            and definition.id == self.spout_id
-            and len(definition.outputs) < 2
-        ):
-            _refuse(definition.id, "the spout declares no output fields", "outputs")
+    def _check_outputs(self, spout: Definition) -> None:
+        if len(spout.outputs) < 2:
+            _refuse(spout.id, "the spout declares no output fields", "outputs")
 
 
 def _adapted(transactional_id: str, spout_id: str, spout: Any) -> TransactionalSpout:

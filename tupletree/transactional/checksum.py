@@ -8,6 +8,7 @@ from typing import Any
 
 from tupletree._wire.codec import encode_value
 from tupletree.errors import UnregisteredTypeError
+from tupletree.transactional.attempt_field import plain_row, without_attempt
 from tupletree.transactional.bolts import BatchCollector
 
 CHUNK = 256
@@ -21,11 +22,13 @@ class CountingCollector(BatchCollector):
         self._collector = collector
 
     def emit(self, values: Sequence[Any], stream: str = "default") -> tuple[int, ...]:
+        values = plain_row(values)
         tasks = self._collector.emit(values, stream)
         self._add(values, stream)
         return tasks
 
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
+        values = plain_row(values)
         self._collector.emit_direct(task, values, stream)
         self._add(values, stream)
 
@@ -58,7 +61,7 @@ class ChecksumCollector(CountingCollector):
 
     def _add(self, values: Sequence[Any], stream: str) -> None:
         super()._add(values, stream)
-        self._pending.append([stream, *values[1:]])
+        self._pending.append([stream, *without_attempt(values)])
         if len(self._pending) >= CHUNK:
             self._add_chunk()
 

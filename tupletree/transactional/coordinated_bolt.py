@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -18,11 +18,12 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import BasicBolt, Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.outputs import REPORT_STREAM
+from tupletree.transactional.attempt_field import Carried, carry_attempt, without_first_field
 from tupletree.transactional.bolts import BatchBolt
 from tupletree.transactional.counting import Ack, Batch, BatchCounts, Effect, Fail, Finish, Forget
-from tupletree.transactional.emission import Emission, Reports
+from tupletree.transactional.emission import Emission, Reports, new_emission
 from tupletree.transactional.streams import COMMIT_STREAM, REPORT
-from tupletree.tuples import SYSTEM_COMPONENT, Tuple
+from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,14 @@ class CoordinatedBolt(Bolt):
     """Runs one task of a transactional topology's bolt.
 
     ``sources``: the components that send batches to this bolt; the value is true if the component is late
-    (counting.py). The builder sets ``sources`` when all components are known. ``is_opaque``: true for an opaque spout.
+    (counting.py). ``hidden``: those of them whose tuples the bolt receives without the attempt. ``is_opaque``: true if
+    the spout is opaque. The builder sets these three when all components are known.
+    ``carried``: the declared fields of each stream, or None if the bolt names the attempt (attempt_field.py).
     """
 
     holds_tuples = True
+    carried: Carried | None = None  # of the class: bolts submitted by earlier versions name the attempt
+    hidden: Collection[str] = frozenset()
 
     def __init__(self, bolt: BatchBolt | BasicBolt, is_committer: bool) -> None:
         self.bolt = bolt
@@ -53,8 +58,14 @@ class CoordinatedBolt(Bolt):
         self.is_opaque = False
         self.blocking = bolt.blocking
 
+    @property
+    def shows_attempt(self) -> bool:
+        """True if a bolt that declares no outputs sees the attempt of this bolt's tuples."""
+        return self.carried is None
+
     def declare_output_fields(self, declarer: Any) -> None:
         self.bolt.declare_output_fields(declarer)
+        self.carried = carry_attempt(declarer)
         declarer.streams[REPORT.id] = REPORT  # last, so that reports are flushed after the tuples they count
 
     def component_configuration(self) -> Mapping[str, Any]:
@@ -69,6 +80,7 @@ class CoordinatedBolt(Bolt):
         self._reports = Reports(context, collector)
         self._running: dict[TransactionAttempt, Running] = {}
         self._latest: Running | None = None
+        self._shown: dict[Origin, Origin] = {}
         if isinstance(self.bolt, BasicBolt):
             self.bolt.context = context
             self.bolt.prepare(conf, context)
@@ -98,10 +110,22 @@ class CoordinatedBolt(Bolt):
         if running is None or attempt is not running.batch.attempt:
             running = self._latest = self._find(attempt)
         if running is not None:
-            received, sender = running.batch.received, tup._origin.task
+            origin = tup._origin
+            received, sender = running.batch.received, origin.task
             received[sender] = received.get(sender, 0) + 1
-            self._guarded(running.emission, "execute", running.execute, tup)
+            given = tup
+            if self.hidden:
+                shown = self._shown.get(origin) or self._show(origin)
+                if shown is not origin:
+                    given = shown.new_tuple(tup.values[1:], 0, 0, None)
+            self._guarded(running.emission, "execute", running.execute, given)
         self.collector.ack(tup)
+
+    def _show(self, origin: Origin) -> Origin:
+        """Return the origin of the tuples that the component receives: without the attempt if it is hidden."""
+        shown = without_first_field(origin) if origin.component in self.hidden else origin
+        self._shown[origin] = shown
+        return shown
 
     def _find(self, attempt: TransactionAttempt) -> Running | None:
         """Return the batch of an attempt, prepared if it is new, or None if the attempt is over or has failed."""
@@ -117,7 +141,7 @@ class CoordinatedBolt(Bolt):
     def _prepared(self, batch: Batch) -> Running | None:
         """Prepare a component instance for a batch. None if ``prepare`` fails the batch."""
         attempt = batch.attempt
-        emission = Emission(attempt, self.context.component_id, self.collector)
+        emission = new_emission(attempt, self.context.component_id, self.collector, self.carried)
         bolt = self.bolt
         if isinstance(bolt, BasicBolt):
             running = Running(batch, emission, functools.partial(_execute_basic, bolt, emission), lambda: None)

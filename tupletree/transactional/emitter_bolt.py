@@ -15,8 +15,9 @@ from tupletree._signatures import check_returned
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.component import Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError
+from tupletree.transactional.attempt_field import Carried, carry_attempt
 from tupletree.transactional.bolts import Committer
-from tupletree.transactional.emission import Emission, Reports
+from tupletree.transactional.emission import Reports, new_emission
 from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout, TransactionEmitter, checked_part
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
 from tupletree.tuples import Tuple
@@ -25,10 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class EmitterBolt(Bolt):
-    """Runs one emitter. The bolt has its own thread, because the emitter reads and writes the store."""
+    """Runs one emitter. The bolt has its own thread, because the emitter reads and writes the store.
+
+    ``carried``: the declared fields of each stream, or None if the spout names the attempt (attempt_field.py).
+    """
 
     blocking = True
     holds_tuples = True
+    carried: Carried | None = None  # of the class: spouts submitted by earlier versions name the attempt
 
     def __init__(self, spout: TransactionalSpout) -> None:
         self.spout = spout
@@ -39,8 +44,14 @@ class EmitterBolt(Bolt):
         """True if the emitter takes part in the commit phase."""
         return isinstance(self.spout, Committer)
 
+    @property
+    def shows_attempt(self) -> bool:
+        """True if a bolt that declares no outputs sees the attempt."""
+        return self.carried is None and not self.spout.is_built_in
+
     def declare_output_fields(self, declarer: Any) -> None:
         self.spout.declare_output_fields(declarer)
+        self.carried = carry_attempt(declarer)
         declarer.streams[REPORT.id] = REPORT  # last, so that reports are flushed after the tuples they count
 
     def component_configuration(self) -> Mapping[str, Any]:
@@ -81,7 +92,7 @@ class EmitterBolt(Bolt):
             return
         self._attempts.saw_committed(committed)
         self._attempts.saw(attempt)
-        emission = Emission(attempt, self.context.component_id, self.collector)
+        emission = new_emission(attempt, self.context.component_id, self.collector, self.carried)
 
         def emit() -> None:
             self._emitter.cleanup_before(committed)

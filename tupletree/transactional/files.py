@@ -16,15 +16,14 @@ from typing import Any
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.file_ranges import BLOCK, LineEnds, byte_size, check_encoding, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
-ATTEMPT = "attempt"
-
 
 class FilePartitionSpout(TransactionalSpout):
-    """Emits the lines of files, as ``[attempt, line]``, without their line ends.
+    """Emits the lines of files, as ``[line]``, without their line ends.
 
     ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
     or a pattern such as ``/data/**/*.log``. The files must exist at the same path on every machine where the topology
@@ -44,6 +43,8 @@ class FilePartitionSpout(TransactionalSpout):
 
     Raises UsageError for invalid arguments.
     """
+
+    is_built_in = True
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.errors import UsageError
+from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.spouts import (
     OpaquePartitionedTransactionalSpout,
@@ -23,19 +24,18 @@ from tupletree.transactional.spouts import (
     PartitionEmitter,
 )
 
-ATTEMPT = "attempt"
-"""The first field of the tuples that these spouts emit."""
-
 Rows = Sequence[Sequence[Any]]
 Data = Mapping[int, Rows] | Sequence[Rows]
 """The rows of each partition, by partition number or in the order of the numbers."""
 
 
 class MemoryTransactionalSpout(PartitionedTransactionalSpout):
-    """Emits the rows of ``data``, each preceded by the attempt. The fields are ``"attempt"`` and ``fields``.
+    """Emits the rows of ``data``, with the field names ``fields``.
 
     Raises UsageError for invalid arguments, with the position of an invalid row.
     """
+
+    is_built_in = True
 
     def __init__(self, data: Data, fields: Sequence[str], max_rows_per_batch: int) -> None:
         self.fields, self.rows, self.take = _checked(self, data, fields, max_rows_per_batch)
@@ -57,6 +57,8 @@ class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
     of that partition can be read. If the file contains a number n, the first n rows stay readable, so the partition
     becomes unavailable in the middle of a batch or between two batches.
     """
+
+    is_built_in = True
 
     def __init__(
         self, data: Data, fields: Sequence[str], max_rows_per_batch: int, away: str | Path | None = None
@@ -150,7 +152,7 @@ def _checked(spout: object, data: Data, fields: Sequence[str], take: int) -> tup
     if isinstance(fields, str) or ATTEMPT in fields:
         raise UsageError(
             f"{name}: fields is {fields!r}; a list of the names of a row's values was expected, without "
-            f"{ATTEMPT!r}, which the spout adds as the first field"
+            f"{ATTEMPT!r}, which is carried beside them"
         )
     if type(take) is not int or take < 1:
         raise UsageError(f"{name}: max_rows_per_batch is {take!r}; a number of rows, at least 1, was expected")

@@ -74,6 +74,7 @@ class PartitionsAdapter(TransactionalSpout):
     ) -> None:
         self.transactional_id = transactional_id
         self.spout = spout
+        self.is_built_in = spout.is_built_in
         self._open_store = open_store
 
     @staticmethod

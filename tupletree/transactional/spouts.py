@@ -10,8 +10,8 @@ The coordinator runs in one task, the emitters in as many tasks as the builder i
 the spout and asks it for a coordinator or an emitter. Metadata is any value that a tuple can carry: plain values,
 lists, dicts, tuples.
 
-The first value of every emitted tuple is the attempt that was passed to the emitter. Declare a first field for it:
-``outputs = ["attempt", "line"]``.
+Emit rows as declared: ``outputs = ["line"]``, ``collector.emit([line])``. The attempt that is passed to the emitter is
+put before each row by the framework. If the first declared field is ``"attempt"``, the rows contain the attempt.
 """
 
 from __future__ import annotations  # pure
@@ -91,6 +91,8 @@ class CommittingEmitter(TransactionEmitter):
 
 class TransactionalSpoutBase(Component):
     """Common base of the three kinds of spouts; provides ``outputs``."""
+
+    is_built_in: bool = False  # part of the library: bolts without outputs do not see the attempt (attempt_field.py)
 
 
 class TransactionalSpout(TransactionalSpoutBase):

@@ -106,13 +106,13 @@ class One(TransactionEmitter):
     """One tuple a transaction: its number."""
 
     def emit_batch(self, attempt: Any, metadata: Any, collector: Any) -> None:
-        collector.emit([attempt, metadata])
+        collector.emit([metadata])
 
 
 class Numbers(TransactionalSpout):
     """Transactions without end."""
 
-    outputs = ["attempt", "number"]
+    outputs = ["number"]
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
         return Steady()

@@ -217,7 +217,7 @@ def test_a_basic_stateful_bolt_in_the_middle_makes_trees_complete_only_with_its_
 
 
 class Summing(BatchBolt):
-    outputs = ("id", "sum")
+    outputs = ("sum",)
 
     def setup(self) -> None:
         self.sum = 0
@@ -226,7 +226,7 @@ class Summing(BatchBolt):
         self.sum += tup["number"]
 
     def finish_batch(self) -> None:
-        self.collector.emit([self.batch_id, self.sum])
+        self.collector.emit([self.sum])
 
 
 def test_a_batch_bolt_is_set_up_for_each_batch() -> None:

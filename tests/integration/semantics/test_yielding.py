@@ -191,8 +191,10 @@ def test_rows_of_a_batch_are_counted_as_the_batch_s(cluster: LocalCluster) -> No
         log.append(tup[1])
         yield [tup[0], tup[1]]
 
-    upper = type("Upper", (BatchBolt,), {"outputs": ["id", "word"], "execute": execute, "finish_batch": finish_batch})
-    last = type("Last", (BasicBolt,), {"outputs": ["id", "word"], "execute": keep})
+    upper = type(
+        "Upper", (BatchBolt,), {"outputs": ["attempt", "word"], "execute": execute, "finish_batch": finish_batch}
+    )
+    last = type("Last", (BasicBolt,), {"outputs": ["attempt", "word"], "execute": keep})
     builder = TransactionalTopologyBuilder("t", "spout", MemoryTransactionalSpout([[["a"], ["b"]]], ["word"], 1))
     builder.set_bolt("upper", upper()).shuffle_grouping("spout")
     builder.set_bolt("last", last()).shuffle_grouping("upper")

@@ -42,13 +42,13 @@ class Share(TransactionEmitter):
     def emit_batch(self, attempt, metadata, collector):
         for number in range(metadata * SIZE, (metadata + 1) * SIZE):
             if number % self.tasks == self.index:
-                collector.emit([attempt, WORDS[number % len(WORDS)], number])
+                collector.emit([WORDS[number % len(WORDS)], number])
 
 
 class Numbers(TransactionalSpout):
     """Transaction n is the numbers from 20n on, twenty of them."""
 
-    outputs = ["attempt", "word", "number"]
+    outputs = ["word", "number"]
 
     def __init__(self, limit):
         self.limit = str(limit)

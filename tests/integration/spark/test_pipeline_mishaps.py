@@ -104,7 +104,7 @@ class Taken(BasicBolt):
         self.log = log
 
     def execute(self, tup: Any, collector: Any) -> None:
-        self.log.append(tup[1])
+        self.log.append(tup[0])
 
 
 def test_columns_of_any_name_are_emitted() -> None:

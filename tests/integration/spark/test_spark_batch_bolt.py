@@ -23,14 +23,18 @@ def cluster(spark):
 
 
 class Busy(SparkBatchBolt):
-    outputs = ["attempt", "requests", "host"]
+    outputs = ["requests", "host"]
 
     def process(self, batch):
         return batch.groupBy("host").agg(f.count("*").alias("requests"), f.sum("bytes").alias("bytes"))
 
 
+class NamesTheAttempt(Busy):
+    outputs = ["attempt", "requests", "host"]
+
+
 class Typed(SparkBatchBolt):
-    outputs = ["attempt", "text"]
+    outputs = ["text"]
     schema = "bytes INT"
 
     def process(self, batch):
@@ -44,7 +48,7 @@ class Broken(Busy):
 
 
 class Binary(Busy):
-    outputs = ["attempt", "host"]
+    outputs = ["host"]
 
     def process(self, batch):
         return batch.select(f.expr("cast(X'FF' AS STRING)").alias("host"))
@@ -66,7 +70,7 @@ class Keep(BatchBolt, Committer):
         self.log, self.rows = log, []
 
     def execute(self, tup):
-        self.rows.append(tuple(tup.values[1:]))
+        self.rows.append(tuple(tup.select([name for name in tup.fields if name != "attempt"])))
 
     def finish_batch(self):
         self.log.append((self.batch_id.txid, sorted(self.rows)))
@@ -79,9 +83,10 @@ def topology(bolt, kept, parallelism=1):
     return builder.create_topology()
 
 
-def test_a_batch_is_a_data_frame_and_its_result_goes_on(cluster):
+@pytest.mark.parametrize("bolt", [Busy(), NamesTheAttempt()])
+def test_a_batch_is_a_data_frame_and_its_result_goes_on(cluster, bolt):
     kept = Log()
-    cluster.submit("spark", topology(Busy(), kept, 2), CONF)
+    cluster.submit("spark", topology(bolt, kept, 2), CONF)
     cluster.wait_until(lambda: len(kept) == 3, PATIENCE_S)
     batches = [ROWS[start : start + 20] for start in (0, 20, 40)]
     expected = [sorted((sum(h == host for h, _ in batch), host) for host in {h for h, _ in batch}) for batch in batches]

@@ -139,7 +139,7 @@ class Keep(BatchBolt, Committer):
         self.log, self.rows = log, []
 
     def execute(self, tup):
-        self.rows.append(tuple(tup.values[1:]))
+        self.rows.append(tuple(tup.values))
 
     def finish_batch(self):
         self.log.append((self.batch_id.txid, sorted(self.rows)))

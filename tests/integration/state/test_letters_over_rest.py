@@ -178,7 +178,7 @@ def test_readers_see_letters_and_administrators_change_them(site: Site) -> None:
     for change in (f"{path}/drop", f"{path}/replay", "dead-letters/file/drop", "dead-letters/file/replay"):
         for role in ("read", "submit"):
             status, reply = site.ask(change, "POST", role)
-            assert status == 403 and reply["errorMessage"].endswith("it takes to be an administrator"), reply
+            assert status == 403 and reply["errorMessage"].endswith("the caller needs to be an administrator"), reply
         assert site.ask(change, "POST", Origin="http://evil.example")[0] == 403
     assert site.ask(f"{path}/drop")[0] == 405
     assert store.letters() == [letter(1)]

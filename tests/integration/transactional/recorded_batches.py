@@ -67,13 +67,13 @@ class Ascending(TransactionCoordinator):
 
 class One(TransactionEmitter):
     def emit_batch(self, attempt, metadata, collector):
-        collector.emit([attempt, metadata])
+        collector.emit([metadata])
 
 
 class Numbers(TransactionalSpout):
     """``last`` transactions, or without end."""
 
-    outputs = ["attempt", "number"]
+    outputs = ["number"]
 
     def __init__(self, last=None):
         self.last = last
@@ -88,7 +88,7 @@ class Numbers(TransactionalSpout):
 class WaitForCompany(BatchBolt):
     """Batches come in groups of ``company``: none ends before all of its group have begun."""
 
-    outputs = ["attempt", "number"]
+    outputs = ["number"]
     blocking = True
 
     def __init__(self, record, company):
@@ -100,7 +100,7 @@ class WaitForCompany(BatchBolt):
         deadline = time.monotonic() + PATIENCE_S
         while max(self.record.of("begin")) < group and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.collector.emit([self.batch_id, tup["number"]])
+        self.collector.emit([tup["number"]])
 
 
 class Add(BatchBolt, Committer):

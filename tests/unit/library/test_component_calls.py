@@ -53,7 +53,7 @@ def refused(component: Any, title: str = "bolt 'bad'") -> str:
     ("base", "method", "instead"),
     [
         (Bolt, "execute_batch", "self.collector.emit([value], tup)"),
-        (TransactionEmitter, "emit_batch", "collector.emit([attempt, value])"),
+        (TransactionEmitter, "emit_batch", "collector.emit([value])"),
     ],
 )
 def test_a_generator_is_told_what_to_write(base: type, method: str, instead: str) -> None:

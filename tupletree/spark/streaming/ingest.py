@@ -21,21 +21,21 @@ from tupletree.errors import FailedException, ReportedFailedException, UsageErro
 from tupletree.spark.streaming import assignment, rows
 from tupletree.spark.streaming.directory import MICRO_BATCHES, PUBLISHED, ROWS, About, ExchangeDirectory
 from tupletree.spark.streaming.endpoint import INGEST, Endpoint
+from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
-ATTEMPT = "attempt"
 PAUSE_S = 0.05
 """Pause before the directory is listed again, after a listing with nothing new."""
 
 
 class TransactionalIngestSpout(TransactionalSpout):
-    """Emits the rows of micro-batches as ``[attempt, *row]``. Each micro-batch is part of exactly one transaction.
+    """Emits the rows of micro-batches. Each micro-batch is part of exactly one transaction.
 
     ``directory``: on a file system that all workers and all of Spark see at the same path. The directory belongs to one
     spout of one transactional id. Any number of queries may write to it.
 
-    ``schema``: the columns, in Spark's DDL or as a StructType. They are the fields after the attempt.
+    ``schema``: the columns, in Spark's DDL or as a StructType. They are the fields.
 
     ``stream``: the public name of the stream.
 
@@ -44,6 +44,8 @@ class TransactionalIngestSpout(TransactionalSpout):
 
     Committed micro-batches are deleted. Raises UsageError for invalid arguments.
     """
+
+    is_built_in = True
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class TransactionalIngestSpout(TransactionalSpout):
     ) -> None:
         self.endpoint = Endpoint.of(INGEST, directory, schema, stream)
         if ATTEMPT in self.endpoint.columns().fieldNames():
-            raise UsageError("TransactionalIngestSpout: no column may be called 'attempt', which is the first field")
+            raise UsageError("TransactionalIngestSpout: no column may be called 'attempt', the name of the attempt")
         if type(micro_batches) is not int or micro_batches < 1:
             raise UsageError(f"TransactionalIngestSpout: micro_batches is {micro_batches!r}; at least 1 was expected")
         self.micro_batches = micro_batches
