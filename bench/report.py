@@ -152,7 +152,7 @@ def comparison(result: Mapping[str, Any]) -> list[str]:
 
 
 def _is_deep(case: Mapping[str, Any]) -> bool:
-    """True if the values are cases in turn."""
+    """True if a case consists of further cases (dicts) alone, without a figure of its own."""
     return bool(case) and all(isinstance(value, dict) for value in case.values())
 
 

@@ -35,7 +35,7 @@ class _Said:
 
 
 class SlotCache:
-    """The last answer of each supervisor. Used only in the event loop's thread."""
+    """The last answer of each supervisor: its slots, or why it gave none. Used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}

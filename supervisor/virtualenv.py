@@ -110,7 +110,7 @@ async def _run(command: Sequence[str], cwd: Path, log: Path, lock: int) -> None:
     try:
         status = await asyncio.wait_for(asyncio.shield(process.wait()), _MAX_S)
     except TimeoutError:
-        raise _BuildError(f"not finished after {_MAX_S:g} s") from None
+        raise _BuildError(f"an installation command did not finish within {_MAX_S:g} s") from None
     finally:
         if process.returncode is None:  # too slow, or cancelled
             with contextlib.suppress(ProcessLookupError):

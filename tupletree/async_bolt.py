@@ -89,7 +89,8 @@ class AsyncCollector(BoltCollector):
 
     def _refuse(self, method: str) -> NoReturn:
         raise UsageError(
-            f"an async bolt has no {method}: its tuple is acked when execute is done, and fails by FailedException"
+            f"the collector of an async bolt has no {method}, only emit, emit_many and report_error: the tuple is "
+            "acked when execute is done; to fail the tuple, raise FailedException in execute"
         )
 
 

@@ -58,7 +58,10 @@ def find(directory: Path, peer: str) -> Path:
         raise UnavailableError((place / "reason").read_text())
     installed = place / "installed"
     if not installed.exists() or installed.read_text() != _wanted(peer):
-        raise UnavailableError(f"it is not set up: python -m bench.peers setup --only {peer}")
+        raise UnavailableError(
+            f"the environment of {peer} is not set up or has other versions: "
+            f"run python -m bench.peers setup --only {peer}"
+        )
     _need_programs(peer)
     return place
 

@@ -22,7 +22,9 @@ _AT_ONCE: Final = 100  # letters in one answer of the server: their rows can be 
 class RedisLetters(DeadLetterStore):
     """Letters in Redis 5 or newer: a hash of letters by id, and a sorted set of ids by time.
 
-    ``prefix`` in the URL's query: of the keys. Letters that are changed during a call may be missing from its result.
+    Both keys begin with the ``prefix`` in the URL's query, or else with ``tupletree``.
+
+    Letters that are changed during a call may be missing from its result.
     """
 
     def __init__(self, url: str, timeout_s: float | None = None) -> None:

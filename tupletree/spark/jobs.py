@@ -230,7 +230,7 @@ class Jobs:
                 yield Cancel(job.attempt)
 
     def held(self) -> list[Any]:
-        """Return the controls whose timeouts must be extended."""
+        """Return the tuples held, each the ``control`` of a job. The caller must extend their message timeouts."""
         return [job.control for job in self._jobs.values() if job.control is not None]
 
     def _drop(self, jobs: Iterator[Job]) -> Iterator[Effect]:

@@ -60,7 +60,7 @@ class WindowSettings:
         """
         if self.timestamp_field is not None:
             if self.timestamp_field not in tup:
-                raise ValueError(f"no such field (its fields: {', '.join(tup.fields)})")
+                raise ValueError(f"missing (the tuple has the fields {', '.join(tup.fields)})")
             return microseconds(tup[self.timestamp_field])
         assert self.extractor is not None
         try:
@@ -77,7 +77,7 @@ class WindowSettings:
         """
         assert self.message_id_field is not None
         if self.message_id_field not in tup:
-            raise ValueError(f"no such field (its fields: {', '.join(tup.fields)})")
+            raise ValueError(f"missing (the tuple has the fields {', '.join(tup.fields)})")
         message_id = tup[self.message_id_field]
         if not isinstance(message_id, int | str) or isinstance(message_id, bool):
             raise ValueError(f"{message_id!r}, which is neither a whole number nor a string")

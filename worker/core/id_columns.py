@@ -42,7 +42,7 @@ class IdColumns:
         return True
 
     def columns(self) -> tuple[array[int], array[int]]:
-        """Return copies of both columns."""
+        """Return copies of both columns: the first ids of all pairs, and the second ids."""
         return self._firsts[: self.count], self._seconds[: self.count]
 
     def clear(self) -> None:

@@ -15,6 +15,9 @@ def test_a_peer_that_is_not_there_is_told_with_the_reason(tmp_path: Path, capsys
     status = main(["--only", "bytewax", "--venvs", str(tmp_path), "--rounds", "1", "--sentences", "200", "--json"])
     result = json.loads(capsys.readouterr().out)
     assert status == 0
-    assert result["unavailable"] == {"bytewax": "it is not set up: python -m bench.peers setup --only bytewax"}
+    assert result["unavailable"] == {
+        "bytewax": "the environment of bytewax is not set up or has other versions: "
+        "run python -m bench.peers setup --only bytewax"
+    }
     assert list(result["rows"]) == [BASE]
     assert result["rows"][BASE]["exact"]

@@ -220,7 +220,11 @@ def test_what_fails_is_tried_again_and_fails_the_input_after_the_last_attempt(cl
 @pytest.mark.parametrize(
     ("execute", "error", "words"),
     [
-        (lambda self, tup: self.collector.ack(tup), UsageError, "an async bolt has no ack: its tuple is acked when"),
+        (
+            lambda self, tup: self.collector.ack(tup),
+            UsageError,
+            "the collector of an async bolt has no ack, only emit, emit_many and report_error: the tuple is acked when",
+        ),
         (lambda self, tup: self.collector.emit([1], tup), EmitError, "emit without anchors"),
         (lambda self, tup: ["a"], EmitError, "component 'bolt' emitted 'a' on stream 'default': emit a row"),
     ],

@@ -266,7 +266,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _write(path: str, note: dict[str, Any]) -> None:
-    """Write a note atomically."""
+    """Write a note, a small JSON file that names the owner or the attempt, atomically."""
     temporary = path + ".new"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(note, file)

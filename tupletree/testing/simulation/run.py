@@ -109,7 +109,11 @@ class Durable(StateProvider):
 
 
 class Run(SimulatedTopology):
-    """One run. Its faults end; then every message must be processed, and the spouts come to their ends."""
+    """One run of a topology, with faults drawn from a seed.
+
+    The faults stop after a few simulated seconds. After that, every message must be processed and every spout must come
+    to its end, within ``PATIENCE_S``; otherwise the run is wrong.
+    """
 
     def __init__(
         self,
