@@ -1,0 +1,42 @@
+"""A place for each kind of queue, at a server for each module; and a proxy that can cut connections."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from every_place import PLACES
+from queue_places import QueuePlace
+from tcp_proxy import Proxy
+
+
+@pytest.fixture(scope="module")
+def queue_servers() -> Iterator[dict[str, Any]]:
+    """The servers of this module, started when a test needs them."""
+    servers: dict[str, Any] = {}
+    try:
+        yield servers
+    finally:
+        for server in servers.values():
+            server.close()
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, queue_servers: dict[str, Any]) -> QueuePlace:
+    server_class, place_class = PLACES[request.param]
+    if reason := server_class.missing():
+        pytest.skip(reason)
+    if request.param not in queue_servers:
+        queue_servers[request.param] = server_class()
+        queue_servers[request.param].start()
+    return place_class(queue_servers[request.param], f"q{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def proxy(place: QueuePlace) -> Iterator[Proxy]:
+    """A proxy through which the place's spouts and bolts connect."""
+    with Proxy(place.server.port) as proxy:
+        place.port = proxy.port
+        yield proxy

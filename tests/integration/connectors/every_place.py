@@ -1,0 +1,10 @@
+"""The queues that the conformance suite runs against."""
+
+from __future__ import annotations
+
+from beanstalkd_place import BeanstalkPlace, BeanstalkServer
+from queue_places import QueuePlace, QueueServer
+
+PLACES: dict[str, tuple[type[QueueServer], type[QueuePlace]]] = {
+    "beanstalkd": (BeanstalkServer, BeanstalkPlace),
+}

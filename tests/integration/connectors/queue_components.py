@@ -1,0 +1,79 @@
+"""Bolts behind the queues of the conformance suite, with the history of what they did."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from tupletree import Bolt, FailedException, Topology, TopologyBuilder
+from tupletree.connectors.queue_spout import QueueSpout
+from tupletree.testing.simulation.external import external
+
+
+class History:
+    """The messages that bolts executed, by text, in this process. ``held``: those that wait for ``finish``."""
+
+    def __init__(self) -> None:
+        self.executed: Counter[str] = Counter()
+        self.letters: list[list[Any]] = []
+        self.held: list[tuple[Any, Any]] = []
+        self.fails = 0  # executions of each message that fail
+        self.holds = False
+        self.lock = threading.Lock()
+
+    def finish(self) -> None:
+        """Ack the held messages, on the thread of their bolt."""
+        self.holds = False
+        with self.lock:
+            held, self.held = self.held, []
+        for bolt, tup in held:
+            bolt.context.call_soon(lambda bolt=bolt, tup=tup: bolt.collector.ack(tup))
+
+
+class Watch(Bolt):
+    """Executes messages as the history says."""
+
+    holds_tuples = True
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    def execute(self, tup: Any) -> None:
+        history, text = self.history, tup["text"]
+        history.executed[text] += 1
+        if history.executed[text] <= history.fails:
+            self.collector.fail(tup, FailedException("not yet"))
+        elif text.startswith("poison"):
+            self.collector.fail(tup, FailedException("poison"))
+        elif history.holds:
+            with history.lock:
+                history.held.append((self, tup))
+        else:
+            self.collector.ack(tup)
+
+
+class Letters(Bolt):
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    def execute(self, tup: Any) -> None:
+        self.history.letters.append(list(tup.values))
+        self.collector.ack(tup)
+
+
+def watched(spout: QueueSpout, history: History, *, retry: Any = None, dead_letters: bool = False) -> Topology:
+    """Return a topology of a spout and a bolt that the history watches. ``history``: made by ``external``."""
+    builder = TopologyBuilder()
+    messages = builder.set_spout("messages", spout)
+    builder.set_bolt("watch", Watch(history)).shuffle_grouping(messages)
+    if retry is not None:
+        messages.set_retry(retry)
+    if dead_letters:
+        messages.set_dead_letters("rejected")
+        builder.set_bolt("letters", Letters(history)).shuffle_grouping(messages, "rejected")
+    return builder.create_topology()
+
+
+def new_history() -> Any:
+    return external(History)

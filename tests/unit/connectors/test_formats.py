@@ -1,0 +1,93 @@
+"""Formats decode what they encode, and say what is wrong with anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, strategies
+
+from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text
+from tupletree.testing import make_tuple
+from tupletree.v1 import nimbus_pb2
+
+PLAIN = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers(-(2**53), 2**53) | strategies.text(),
+    lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FORMATS: list[Format] = [Raw(), Text(), Json(), Json(["a"]), MsgPack(), MsgPack(["a"]), Protobuf(nimbus_pb2.TaskStats)]
+
+
+@given(PLAIN, PLAIN)
+@pytest.mark.parametrize("kind", [Json, MsgPack])
+def test_fields_return(kind: Any, one: Any, other: Any) -> None:
+    format = kind(["a", "b"])
+    assert format.decode(format.encode(make_tuple({"b": other, "a": one, "c": 1}))) == [one, other]
+    whole = kind()
+    assert whole.decode(whole.encode(make_tuple({"value": one}))) == [one]
+
+
+@given(strategies.binary())
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: f"{type(format).__name__} {len(format.fields)}")
+def test_any_bytes_are_decoded_or_refused(format: Format, data: bytes) -> None:
+    try:
+        row = format.decode(data)
+    except FormatError:
+        return
+    assert len(row) == len(format.fields)
+
+
+def test_raw_and_text() -> None:
+    assert Raw().decode(b"\xff") == [b"\xff"]
+    assert Raw("x").encode(make_tuple({"x": "é"})) == "é".encode()
+    assert Text().decode("é".encode()) == ["é"]
+
+
+def test_protobuf_takes_chosen_fields() -> None:
+    format = Protobuf(nimbus_pb2.TaskStats, ["task_id", "executed"])
+    data = format.encode(make_tuple({"executed": 7, "task_id": 3}))
+    assert nimbus_pb2.TaskStats.FromString(data) == nimbus_pb2.TaskStats(task_id=3, executed=7)
+    assert format.decode(data) == [3, 7]
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "sentence"),
+    [
+        (Text(), b"\xff", "the message is not UTF-8"),
+        (Json(), b"{", "the message is not JSON"),
+        (Json(["a"]), b"[1]", "the message is a JSON list, not an object with fields"),
+        (Json(["a", "b"]), b'{"c": 1}', "the message has no 'a', 'b'; it has 'c'"),
+        (MsgPack(), b"\xc1", "the message is not MessagePack"),
+        (MsgPack(), msgpack.packb(1) + b"1", "the message is not MessagePack"),
+        (Protobuf(nimbus_pb2.TaskStats), b"\xff", "the message is not a TaskStats"),
+    ],
+)
+def test_the_fault_of_a_message_is_named(format: Format, data: bytes, sentence: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        format.decode(data)
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("format", "values", "sentence"),
+    [
+        (Raw(), {"data": 1}, "field 'data' is int, and Raw writes bytes or str"),
+        (Raw(), {"other": b""}, "'data'"),
+        (Json(), {"value": float("nan")}, "the tuple cannot be written as JSON"),
+        (Json(["a"]), {"a": b"x"}, "the tuple cannot be written as JSON"),
+        (Json(["a"]), {"b": 1}, "'a'"),
+        (MsgPack(), {"value": object()}, "the tuple cannot be written as MessagePack"),
+        (Protobuf(nimbus_pb2.TaskStats, ["task_id"]), {"task_id": "x"}, "the tuple cannot be written as TaskStats"),
+    ],
+)
+def test_the_fault_of_a_tuple_is_named(format: Format, values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        format.encode(make_tuple(values))
+    assert sentence in str(caught.value)
+
+
+def test_an_unknown_field_of_a_message_class_is_refused() -> None:
+    with pytest.raises(FormatError, match="TaskStats has no field 'tsk'; it has task_id"):
+        Protobuf(nimbus_pb2.TaskStats, ["tsk"])

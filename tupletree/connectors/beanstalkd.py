@@ -1,0 +1,150 @@
+"""Tubes of beanstalkd (1.4 or newer): reserve, delete, release with a delay, bury; as Kestrel's spout for Storm.
+
+A message that is given up without dead letters is buried: ``kick`` returns it to the tube.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tupletree._address import split_address
+from tupletree.connectors.extras import imported
+from tupletree.connectors.formats import Format
+from tupletree.connectors.queue_source import Delivery, QueueSource
+from tupletree.connectors.queue_spout import QueueSpout
+from tupletree.connectors.sinks import Sink, SinkBolt
+from tupletree.errors import FailedException
+
+PORT = 11300
+PRIORITY = 65536
+TTR_S = 60
+
+
+class BeanstalkSpout(QueueSpout):
+    """Emits the messages of a tube: they are reserved, and deleted when their tree is complete.
+
+    A message that fails is released with a delay. One that is given up without dead letters is buried; ``kick`` of
+    beanstalkd's tools returns it to the tube. Attempts are the reserves that beanstalkd counts.
+
+        builder.set_spout("orders", BeanstalkSpout("localhost:11300", "orders", Json(["id", "amount"])))
+
+    ``keep_every_s``: how often messages in process are touched. It must be less than the shortest time to run that
+    producers set; beanstalkd delivers a message again when its time is over.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        tube: str = "default",
+        format: Format | None = None,
+        *,
+        max_in_flight: int = 1000,
+        keep_every_s: float = TTR_S / 3,
+    ) -> None:
+        super().__init__(Tube(address, tube, keep_every_s), format, max_in_flight=max_in_flight)
+
+
+class BeanstalkBolt(SinkBolt):
+    """Puts each tuple into a tube. It is acked when beanstalkd has inserted it."""
+
+    def __init__(
+        self,
+        address: str,
+        tube: str = "default",
+        format: Format | None = None,
+        *,
+        priority: int = PRIORITY,
+        delay_s: int = 0,
+        ttr_s: int = TTR_S,
+    ) -> None:
+        super().__init__(TubeSink(address, tube, priority, delay_s, ttr_s), format)
+
+
+class Tube(QueueSource):
+    """A tube as a source."""
+
+    title: ClassVar[str] = "beanstalkd"
+    has_delays: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+    def __init__(self, address: str, tube: str, keep_every_s: float) -> None:
+        self.address = split_address(address, PORT)
+        self.tube = tube
+        self.keep_every_s = keep_every_s
+        self._client: Any = None
+
+    def open(self, prefetch: int, task_index: int) -> None:
+        self._greenstalk = imported("greenstalk", "beanstalkd")
+        self._client = self._greenstalk.Client(self.address, encoding=None, watch=self.tube, use=self.tube)
+
+    def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
+        found: list[Delivery] = []
+        while len(found) < limit:
+            try:
+                job = self._client.reserve(timeout=0)
+                reserves = self._client.stats_job(job)["reserves"]
+            except self._greenstalk.TimedOutError:
+                break
+            except (self._greenstalk.DeadlineSoonError, self._greenstalk.NotFoundError):
+                break  # a message in process is touched soon, or is delivered again
+            found.append(Delivery(job.body, job.id, str(job.id), reserves))
+        if not found:
+            time.sleep(wait_s)  # reserve waits for whole seconds
+        return found
+
+    def acknowledge(self, handles: Sequence[Any]) -> None:
+        self._each(self._client.delete, handles)
+
+    def release(self, handles: Sequence[Any], delay_s: float) -> None:
+        self._each(lambda job: self._client.release(job, delay=round(delay_s)), handles)
+
+    def reject(self, handles: Sequence[Any]) -> None:
+        self._each(self._client.bury, handles)
+
+    def keep(self, handles: Sequence[Any]) -> None:
+        self._each(self._client.touch, handles)
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.close()
+
+    def _each(self, act: Any, handles: Sequence[Any]) -> None:
+        for handle in handles:
+            with contextlib.suppress(self._greenstalk.NotFoundError):  # its time was over: it is delivered again
+                act(self._greenstalk.Job(handle, b""))
+
+
+class TubeSink(Sink):
+    """A tube as a sink."""
+
+    title: ClassVar[str] = "beanstalkd"
+
+    def __init__(self, address: str, tube: str, priority: int, delay_s: int, ttr_s: int) -> None:
+        self.address = split_address(address, PORT)
+        self.tube = tube
+        self._options = {"priority": priority, "delay": delay_s, "ttr": ttr_s}
+        self._client: Any = None
+
+    def open(self) -> None:
+        self._greenstalk = imported("greenstalk", "beanstalkd")
+        self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube)
+
+    def write(self, messages: Sequence[bytes]) -> None:
+        for message in messages:
+            try:
+                self._client.put(message, **self._options)
+            except self._greenstalk.JobTooBigError as error:
+                raise FailedException(
+                    f"beanstalkd takes no message of {len(message)} bytes: raise its option -z", retry=False
+                ) from error
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.close()

@@ -1,0 +1,170 @@
+"""Formats: the bytes of a message, and the row that it becomes or was made from."""
+
+from __future__ import annotations  # pure
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+
+from tupletree.errors import TupletreeError
+from tupletree.tuples import Tuple
+
+
+class FormatError(TupletreeError):
+    """The bytes of a message are not in the expected format, or a tuple cannot be written in it."""
+
+
+class Format(ABC):
+    """Decodes the messages of a source, and encodes the tuples of a sink.
+
+    ``fields``: the fields of a decoded row.
+    """
+
+    fields: Sequence[str]
+
+    @abstractmethod
+    def decode(self, data: bytes) -> Sequence[Any]:
+        """Return the row of a message, one value for each of ``fields``. Raises FormatError."""
+
+    @abstractmethod
+    def encode(self, tup: Tuple) -> bytes:
+        """Return the message of a tuple. Raises FormatError."""
+
+
+class Raw(Format):
+    """The message as bytes in one field. A tuple's message is its value in that field: bytes, or text as UTF-8."""
+
+    def __init__(self, field: str = "data") -> None:
+        self.fields = [field]
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        return [data]
+
+    def encode(self, tup: Tuple) -> bytes:
+        value = _value(tup, self.fields[0])
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes | bytearray):
+            return bytes(value)
+        raise FormatError(f"field {self.fields[0]!r} is {type(value).__name__}, and Raw writes bytes or str")
+
+
+class Text(Raw):
+    """The message as text in UTF-8, in one field."""
+
+    def __init__(self, field: str = "text") -> None:
+        super().__init__(field)
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        try:
+            return [data.decode()]
+        except UnicodeDecodeError as error:
+            raise FormatError(f"the message is not UTF-8: {error}") from error
+
+
+class _Mapped(Format):
+    """Messages that hold one value: a mapping with a value for each of some fields, or with one field, any value."""
+
+    _title = ""
+
+    def __init__(self, fields: Sequence[str] | str = "value") -> None:
+        self._is_whole = isinstance(fields, str)
+        self.fields = [fields] if isinstance(fields, str) else list(fields)
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        try:
+            value = self._loads(data)
+        except (ValueError, RecursionError) as error:  # of both libraries
+            raise FormatError(f"the message is not {self._title}: {error}") from error
+        if self._is_whole:
+            return [value]
+        if not isinstance(value, dict):
+            raise FormatError(f"the message is a {self._title} {type(value).__name__}, not an object with fields")
+        missing = [name for name in self.fields if name not in value]
+        if missing:
+            raise FormatError(
+                f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, value))}"
+            )
+        return [value[name] for name in self.fields]
+
+    def encode(self, tup: Tuple) -> bytes:
+        names = self.fields
+        value = _value(tup, names[0]) if self._is_whole else {name: _value(tup, name) for name in names}
+        try:
+            return self._dumps(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise FormatError(f"the tuple cannot be written as {self._title}: {error}") from error
+
+    def _loads(self, data: bytes) -> Any:
+        raise NotImplementedError
+
+    def _dumps(self, value: Any) -> bytes:
+        raise NotImplementedError
+
+
+class Json(_Mapped):
+    """JSON. ``Json(["order", "amount"])``: an object with these fields, others are ignored; ``Json()``: any value."""
+
+    _title = "JSON"
+
+    def _loads(self, data: bytes) -> Any:
+        return json.loads(data)
+
+    def _dumps(self, value: Any) -> bytes:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+class MsgPack(_Mapped):
+    """MessagePack, with the same two forms as ``Json``."""
+
+    _title = "MessagePack"
+
+    def _loads(self, data: bytes) -> Any:
+        try:
+            return msgpack.unpackb(data)
+        except (msgpack.UnpackException, msgpack.ExtraData) as error:
+            raise ValueError(error) from error
+
+    def _dumps(self, value: Any) -> bytes:
+        packed: bytes = msgpack.packb(value)
+        return packed
+
+
+class Protobuf(Format):
+    """Messages of a generated Protocol Buffers class, each field of the message a field of the row.
+
+    ``fields``: some of them, in this order; by default all. Values are those of the generated class: nested messages
+    must be registered with ``@value`` to travel, or be left out.
+    """
+
+    def __init__(self, message: type[Any], fields: Sequence[str] | None = None) -> None:
+        self._message = message
+        known = [field.name for field in message.DESCRIPTOR.fields]
+        self.fields = known if fields is None else list(fields)
+        unknown = [name for name in self.fields if name not in known]
+        if unknown:
+            raise FormatError(f"{message.__name__} has no field {unknown[0]!r}; it has {', '.join(known)}")
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        try:
+            parsed = self._message.FromString(data)
+        except Exception as error:  # DecodeError of google.protobuf
+            raise FormatError(f"the message is not a {self._message.__name__}: {error}") from error
+        return [getattr(parsed, name) for name in self.fields]
+
+    def encode(self, tup: Tuple) -> bytes:
+        try:
+            encoded: bytes = self._message(**{name: _value(tup, name) for name in self.fields}).SerializeToString()
+        except (TypeError, ValueError) as error:
+            raise FormatError(f"the tuple cannot be written as {self._message.__name__}: {error}") from error
+        return encoded
+
+
+def _value(tup: Tuple, field: str) -> Any:
+    try:
+        return tup[field]
+    except KeyError as error:
+        raise FormatError(str(error.args[0])) from error

@@ -1,0 +1,143 @@
+"""QueueSpout: a spout over any QueueSource, which the connectors of queues derive from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tupletree._replay import Pending
+from tupletree._wire.fail_reasons import FailReason
+from tupletree.backoff import Backoff
+from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.pump import Broken, Connected, Lost, Pump
+from tupletree.connectors.queue_source import Delivery, QueueSource
+from tupletree.errors import UnavailableError
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.replaying_spout import ReplayingSpout
+
+FOREVER: Final = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
+
+
+class QueueSpout(ReplayingSpout):
+    """Emits the messages of a queue, and acknowledges each when its tuple tree is complete.
+
+    **At least once.** A message stays in the queue until its tree is complete. If the tree fails, the message is
+    returned to the queue, which delivers it again, to whichever task asks: after the pauses of ``retry``. If the worker
+    or the connection dies, the queue delivers again all messages that were not acknowledged.
+
+    **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
+    attempt: it leaves as a dead letter, or is reported and rejected (set aside by the queue where it can, see the
+    connector). The attempts are those that the queue counts; a queue that does not count has failed messages emitted
+    again by the task instead, and counts anew if the task dies. A message that cannot be decoded is given up at once.
+
+    **Back-pressure.** At most ``max_in_flight`` messages per task are delivered and not acknowledged; a deactivated
+    topology receives none. The time limits of messages in process are extended by a thread of their own, for as long as
+    the worker lives.
+
+    Attributes:
+        format: decodes messages; its fields are the spout's outputs.
+        max_in_flight: the maximum number of messages per task that are delivered and not acknowledged.
+        retry: the attempts and the pauses between them.
+        reconnect: the pauses between attempts to connect.
+    """
+
+    retry: Backoff = FOREVER
+    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+
+    def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
+        self.source = source
+        self.format = format or Raw()
+        self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.max_in_flight = max_in_flight
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        limit = conf["topology.max.spout.pending"]
+        prefetch = self.max_in_flight if limit is None else min(limit, self.max_in_flight)
+        self._deliveries: dict[Pending, Delivery] = {}
+        self._rejected: set[Pending] = set()
+        self._generation = 0
+        self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
+        pump = self._pump
+        text = "1 while the spout is connected to its queue, else 0."
+        context.register_own("spout_connected", "gauge", text, lambda: float(pump.is_connected))
+        text = "Messages that the queue has delivered and that are not acknowledged."
+        context.register_own("spout_outstanding_messages", "gauge", text, lambda: pump.outstanding)
+        pump.start()
+
+    def close(self) -> None:
+        self._pump.close()
+
+    def activate(self) -> None:
+        self._pump.pause(False)
+
+    def deactivate(self) -> None:
+        self._pump.pause(True)
+
+    def next_tuple(self) -> None:
+        if self._send_due():
+            return
+        match self._pump.poll():
+            case Delivery() as delivery:
+                self._begin(delivery)
+            case Connected(generation):
+                self._generation = generation
+            case Lost(error):
+                self._replay.reset()
+                self._deliveries.clear()
+                self._rejected.clear()
+                self.collector.report_error(UnavailableError(f"{self.source.title}: the connection is lost: {error}"))
+            case Broken(error):
+                raise error
+
+    def _begin(self, delivery: Delivery) -> None:
+        error = None
+        try:
+            row = self.format.decode(delivery.data)
+        except FormatError as failure:
+            row, error = [delivery.data], failure
+        pending = self._replay.begin(row, DEFAULT_STREAM, delivery.id or repr(delivery.handle))
+        pending.attempts = max(0, (delivery.deliveries or 1) - 1)
+        self._deliveries[pending] = delivery
+        if error is None:
+            self._send(pending)
+            return
+        pending.attempts += 1
+        pending.reason = FailReason.of(self.context.component_id, self.context.task_id, error)
+        self._give_up(pending)
+
+    def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
+        pending: Pending = msg_id
+        delivery = self._deliveries.get(pending)
+        if delivery is None or pending.stream == self.dead_letters or not self._returns:
+            super().fail_because(pending, reason)
+            return
+        if reason is not None:
+            pending.attempts += 1
+            pending.reason = reason
+            if reason.is_final or self.retry.is_last(pending.attempts):
+                self._give_up(pending)
+                return
+        if self._replay.done(pending):
+            del self._deliveries[pending]
+            self._pump.release(self._generation, delivery.handle, self.retry.pause_s(max(1, pending.attempts)))
+
+    @property
+    def _returns(self) -> bool:
+        """True if failed messages go back to the queue: it counts their deliveries, or nobody has to."""
+        return self.source.counts or self.retry.max_attempts is None
+
+    def _give_up(self, pending: Pending) -> None:
+        if self.dead_letters is None:
+            self._rejected.add(pending)
+        super()._give_up(pending)
+
+    def _finish(self, pending: Pending) -> None:
+        delivery = self._deliveries.pop(pending, None)
+        if delivery is None:
+            return
+        if pending in self._rejected:
+            self._rejected.remove(pending)
+            self._pump.reject(self._generation, delivery.handle)
+        else:
+            self._pump.acknowledge(self._generation, delivery.handle)
