@@ -107,6 +107,10 @@ class Tube(QueueSource):
     def keep(self, handles: Sequence[Any]) -> None:
         self._each(self._client.touch, handles)
 
+    def lag(self) -> int:
+        stats = self._client.stats_tube(self.tube)
+        return int(stats["current-jobs-ready"] + stats["current-jobs-delayed"])
+
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:

@@ -24,6 +24,7 @@ WAIT_S: Final = 0.02
 """The longest wait for a message: commands of the spout wait at most so long."""
 MAX_RECEIVED: Final = 500
 """The maximum number of messages that are received at a time."""
+LAG_EVERY_S: Final = 5.0
 CLOSE_S: Final = 5.0
 """How long ``close`` waits for the last acknowledgements."""
 
@@ -58,6 +59,9 @@ class Pump(threading.Thread):
     def __init__(self, source: QueueSource, prefetch: int, task_index: int, reconnect: Backoff) -> None:
         super().__init__(name=f"{source.title}-{task_index}", daemon=True)
         self.is_connected = False
+        self.lag: int | None = None
+        self.error = ""  # why the connection was lost last
+        self._lag_at_s = 0.0
         self._source = source
         self._prefetch = prefetch
         self._task_index = task_index
@@ -115,12 +119,14 @@ class Pump(threading.Thread):
                 self._serve()
             except self._source.lost_on as error:
                 failures += 1
+                self.error = f"{type(error).__name__}: {error}"
                 self._events.put(Lost(error))
             except BaseException as error:
                 self._events.put(Broken(error))
                 return
             finally:
                 self.is_connected = False
+                self.lag = None
                 self._source.close()
             if not self._is_closing.is_set():
                 self._is_closing.wait(self._reconnect.pause_s(max(1, failures)))
@@ -129,12 +135,14 @@ class Pump(threading.Thread):
         self._generation += 1
         self._outstanding = Outstanding(self._prefetch, self._source.keep_every_s, time.monotonic())
         self.is_connected = True
+        self._lag_at_s = 0.0
         self._events.put(Connected(self._generation))
 
     def _serve(self) -> None:
         outstanding = self._outstanding
         while not self._is_closing.is_set():
             has_answered = self._answer()
+            self._measure_lag()
             room = 0 if self._is_paused else min(outstanding.room, MAX_RECEIVED)
             if room <= 0:
                 if not has_answered:
@@ -169,6 +177,12 @@ class Pump(threading.Thread):
         if kept:
             self._source.keep(kept)
         return any(done.values())
+
+    def _measure_lag(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._lag_at_s:
+            self._lag_at_s = now_s + LAG_EVERY_S
+            self.lag = self._source.lag()
 
     def _carry_out(self, kind: str, handles: list[Any], delay_s: float) -> None:
         if kind == "release":

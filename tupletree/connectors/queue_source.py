@@ -73,6 +73,10 @@ class QueueSource(ABC):
     def keep(self, handles: Sequence[Any]) -> None:  # noqa: B027, needed by few
         """Restart the time limits of messages in process."""
 
+    def lag(self) -> int | None:
+        """Return the number of messages that wait in the queue and are not delivered; None if that is not known."""
+        return None
+
     def idle(self, wait_s: float) -> None:
         """Wait while nothing may be received, and answer the queue's heartbeats if it has any."""
         time.sleep(wait_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -58,12 +59,24 @@ class QueueSpout(ReplayingSpout):
         self._rejected: set[Pending] = set()
         self._generation = 0
         self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
-        pump = self._pump
-        text = "1 while the spout is connected to its queue, else 0."
-        context.register_own("spout_connected", "gauge", text, lambda: float(pump.is_connected))
+        self._register(context, self._pump)
+        self._pump.start()
+
+    def _register(self, context: TopologyContext, pump: Pump) -> None:
+        own, title = context.register_own, self.source.title
+        own(
+            "spout_connected", "gauge", "1 while the spout is connected to its queue.", lambda: float(pump.is_connected)
+        )
         text = "Messages that the queue has delivered and that are not acknowledged."
-        context.register_own("spout_outstanding_messages", "gauge", text, lambda: pump.outstanding)
-        pump.start()
+        own("spout_outstanding_messages", "gauge", text, lambda: pump.outstanding)
+        text = "Messages that wait in the queue, as of the last seconds; NaN if that is not known."
+        own("spout_lag_messages", "gauge", text, lambda: math.nan if pump.lag is None else pump.lag)
+
+        def status() -> dict[str, Any]:
+            state = {"queue": title, "connected": pump.is_connected, "outstanding": pump.outstanding, "lag": pump.lag}
+            return state if pump.is_connected or not pump.error else {**state, "error": pump.error[:500]}
+
+        context.register_status(status)
 
     def close(self) -> None:
         self._pump.close()

@@ -50,6 +50,7 @@ class QueuePlace(ABC):
     """
 
     rejects = True
+    knows_lag = True
 
     def __init__(self, server: Any, name: str) -> None:
         self.server = server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,25 @@ def test_every_message_is_processed_and_then_removed(place: QueuePlace, run: Any
     running.wait_executed(TEXTS)
     running.wait(lambda: place.unacknowledged() == 0)
     assert set(running.history.executed.values()) == {1}
+
+
+def test_connection_lag_and_outstanding_messages_are_shown(place: QueuePlace, run: Any) -> None:
+    place.put(texts(TEXTS))
+    running = run(max_in_flight=10, before=lambda history: setattr(history, "holds", True))
+    running.wait(lambda: len(running.history.executed) == 10)
+
+    def shown(name: str) -> float:
+        found = re.search(rf"^tupletree_spout_{name}{{.*}} (.*)$", running.cluster.metrics("watched"), re.M)
+        return float(found[1]) if found else -1
+
+    assert (shown("connected"), shown("outstanding_messages")) == (1, 10)
+    running.wait(lambda: shown("lag_messages") == (len(TEXTS) - 10 if place.knows_lag else -1), 15)
+    place.server.stop()
+    running.wait(lambda: shown("connected") == 0)
+    place.server.start()
+    running.wait(lambda: shown("connected") == 1)
+    running.history.finish()
+    running.wait_executed(TEXTS)
 
 
 def test_a_message_is_removed_only_when_it_is_processed(place: QueuePlace, run: Any) -> None:

@@ -24,8 +24,10 @@ DEPLOY = prometheus_server.ROOT / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 TOPOLOGIES = ("words", "moves", "keeps")
 PATIENCE_S = 90
-NOT_HERE = ("tupletree_pipeline_", "tupletree_windows_", "tupletree_tls_")
-"""Metrics of Spark and of windows, which do not run here, and of TLS, which test_prometheus_secured.py looks at."""
+QUEUES = ("tupletree_spout_connected", "tupletree_spout_lag_", "tupletree_spout_outstanding_")
+NOT_HERE = ("tupletree_pipeline_", "tupletree_windows_", "tupletree_tls_", *QUEUES)
+"""Metrics of Spark, of windows and of queues, which do not run here (the last: test_queue_conformance.py), and of TLS,
+which test_prometheus_secured.py looks at."""
 
 
 @pytest.fixture(scope="module")
