@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections import deque
@@ -29,7 +30,7 @@ from tupletree.errors import ConfigError, UsageError
 from tupletree.testing import CounterexampleError, Outcome, external, simulate
 
 ALIGNED = {**DURABLE, "topology.state.checkpoint.aligned": True}
-FEW = range(30)
+FEW = range(int(os.environ.get("SIMULATED_SEEDS", "30")))
 
 
 def at_least(outcome: Outcome) -> None:
@@ -49,15 +50,17 @@ def found(*arguments: Any, **named: Any) -> str:
 # Correct topologies pass
 
 
+@pytest.mark.sized
 def test_a_stateful_word_count_loses_nothing_and_the_faults_happen() -> None:
     report = simulate(words(), FEW, check=at_least, conf=DURABLE)
     assert (report.runs, report.messages) == (len(FEW), len(FEW) * len(TEXT))
     assert report.repeats > 50
     assert report.kills > 20
     assert report.lost > 20
-    assert re.fullmatch(r"30 runs, 300 messages, .* emitted again; .* killed, .* lost; .* seconds", str(report))
+    assert re.fullmatch(r"[\d,]+ runs, [\d,]+ messages, .* emitted again; .* killed, .* lost; .* seconds", str(report))
 
 
+@pytest.mark.sized
 def test_aligned_checkpoints_count_exactly() -> None:
     report = simulate(words(), FEW, check=exactly, conf=ALIGNED)
     assert report.messages == len(FEW) * len(TEXT)

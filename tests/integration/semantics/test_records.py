@@ -95,7 +95,7 @@ def test_inputs_are_checked_when_the_topology_is_built() -> None:
     for inputs, fault in (
         (
             Renamed,
-            r"have field 'sum' of Renamed, which stream 'default' of 'add' does not have",
+            r"need field 'sum' of Renamed, which stream 'default' of 'add' does not have",
         ),
         (Retyped, "need field 'total' of Retyped, which is float in Retyped and int in stream 'default' of 'add'"),
     ):

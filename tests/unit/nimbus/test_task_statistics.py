@@ -5,6 +5,7 @@ Each story is told twice: as it is, and with a mark in every other report by whi
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from tupletree.nimbus.statistics.windowed_counters import WINDOWS_S
 from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats, WorkerReport
 
 TASKS = range(1, 5)
+REPORT_SEEDS = int(os.environ.get("REPORT_SEEDS", "1"))
 
 
 def story(rng: random.Random, seconds: int) -> Iterator[tuple[float, WorkerReport]]:
@@ -66,7 +68,8 @@ def shown(one: TopologyStatistics, now_s: float) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", range(REPORT_SEEDS))
 def test_reports_that_repeat_are_as_good_as_others(seed: int) -> None:
     rng = random.Random(seed)
     short, full = TopologyStatistics(), TopologyStatistics()

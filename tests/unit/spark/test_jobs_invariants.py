@@ -6,6 +6,7 @@ The machine plays the coordinator (which emits, replays, permits one commit at a
 
 from __future__ import annotations
 
+import os
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Job,
 ACTIVE = 3
 RETRIES = Retries(most=2, first_pause_s=1.0, longest_pause_s=3.0)
 SETTINGS = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, database=None,
+    max_examples=int(os.environ.get("JOB_EXAMPLES", "50")), stateful_step_count=40, deadline=None, database=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )  # fmt: skip
 TO_FIND = settings(
@@ -271,6 +272,7 @@ class Pipelines(RuleBasedStateMachine):
             assert self.jobs.failures(txid) == self.tries[txid]
 
 
+@pytest.mark.sized
 def test_the_invariants_hold() -> None:
     run_state_machine_as_test(Pipelines, settings=SETTINGS)
 
