@@ -6,8 +6,8 @@ The machine plays the coordinator (which emits, replays, permits one commit at a
 
 from __future__ import annotations
 
-import os
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
