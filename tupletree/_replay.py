@@ -18,6 +18,7 @@ A message is in the table before it is emitted, as its ack may come while ``emit
 from __future__ import annotations  # pure
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -53,6 +54,8 @@ class Replay:
         self.position: Any = None
         self.finished = 0
         """The number of messages in the prefix that is done, in this generation."""
+        self.due_s = math.inf
+        """When the next message is to be emitted again; infinity if none waits."""
         self._begun = 0
         self._generation = 0
         self._live: set[int] = set()  # numbers of messages that are not done
@@ -105,11 +108,13 @@ class Replay:
         """Queue a message, to be emitted again after its pause."""
         pause_s = self.retry.pause_s(max(1, pending.attempts))
         heapq.heappush(self._waiting, (now_s + pause_s, pending.number, pending))
+        self.due_s = self._waiting[0][0]
 
     def pop_due(self, now_s: float) -> Pending | None:
         """Remove and return a message whose pause is over."""
-        while self._waiting and self._waiting[0][0] <= now_s:
+        while self.due_s <= now_s:
             _, _, pending = heapq.heappop(self._waiting)
+            self.due_s = self._waiting[0][0] if self._waiting else math.inf
             if self._is_live(pending):
                 return pending
         return None
@@ -131,3 +136,4 @@ class Replay:
         self._live.clear()
         self._positions.clear()
         self._waiting.clear()
+        self.due_s = math.inf

@@ -7,6 +7,7 @@ source when the tree of the letter is complete: a letter that fails is emitted a
 
 from __future__ import annotations  # pure
 
+import math
 from typing import Any, Final
 
 from tupletree._replay import Pending, Replay
@@ -53,8 +54,11 @@ class ReplayingSpout(Spout):
 
     def _send_due(self) -> bool:
         """Emit one message whose pause is over; return false if there is none."""
-        replay = self._replay
-        pending = replay.pop_due(self.context.clock()) if replay.waiting else None
+        replay = self._kept or self._replay
+        if replay.due_s == math.inf:  # called for each tuple: no clock is read in vain
+            return False
+        now_s = self.context.clock()
+        pending = replay.pop_due(now_s) if replay.due_s <= now_s else None
         if pending is None:
             return False
         self._send(pending)

@@ -10,6 +10,7 @@ from __future__ import annotations  # pure
 
 import functools
 import linecache
+import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +28,7 @@ MAX_PER_FLUSH: Final = 500
 MAX_WAITING_BYTES: Final = 4_000_000
 """Maximum bytes of reasons that wait for one topology's spouts, or for one worker's stream."""
 
-_MAX_LINES: Final = 20
+_MAX_STEPS: Final = 10
 
 _MAX_TEXT: Final = 700  # characters: at most 2,800 bytes of error and traceback each would not fit both
 
@@ -57,14 +58,21 @@ class FailReason:
 
 def _lines(error: BaseException) -> str:
     """Return the traceback of an error, as Python prints it. The module ``traceback`` would check each file: 100 us."""
-    found = []
+    steps = []
     step = error.__traceback__
     while step is not None:
-        code = step.tb_frame.f_code
-        found.append(f'  File "{code.co_filename}", line {step.tb_lineno}, in {code.co_name}\n')
-        found.append(_source(code.co_filename, step.tb_lineno))
+        steps.append((step.tb_frame.f_code, step.tb_lineno))
         step = step.tb_next
-    return "".join(found[-_MAX_LINES:])
+    return _formatted(tuple(steps[-_MAX_STEPS:]))
+
+
+@functools.lru_cache(maxsize=256)
+def _formatted(steps: tuple[tuple[types.CodeType, int], ...]) -> str:
+    """Return the lines of a traceback's steps. Cached: the same failure comes again and again."""
+    return "".join(
+        f'  File "{code.co_filename}", line {number}, in {code.co_name}\n{_source(code.co_filename, number)}'
+        for code, number in steps
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -74,6 +82,7 @@ def _source(file: str, number: int) -> str:
     return f"    {line}\n" if line else ""
 
 
+@functools.lru_cache(maxsize=256)
 def encode(reason: FailReason) -> bytes:
     """Encode a reason in at most MAX_BYTES: keeps the end of a long traceback and the beginning of a long error."""
     for most in (_MAX_TEXT, _MAX_TEXT // 3):
@@ -93,6 +102,7 @@ def _packed(reason: FailReason) -> bytes:
     return data
 
 
+@functools.lru_cache(maxsize=256)
 def decode(data: bytes) -> FailReason | None:
     """Decode a reason; None if the bytes are not a reason."""
     try:
