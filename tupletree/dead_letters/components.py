@@ -11,10 +11,11 @@ from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import Outputs
 from tupletree.dead_letters.addresses import open_store
 from tupletree.dead_letters.letter import Letter
-from tupletree.errors import ReportedFailedException, UnavailableError
+from tupletree.errors import ProtocolError, ReportedFailedException, UnavailableError
 from tupletree.reliable_spout import Message, ReliableSpout
 
 _ID = re.compile(r"-\d+-\d{9,}$")  # what nimbus adds to the name of a topology
+_MAX_UNDERWAY = 1000  # letters
 
 
 class DeadLetterBolt(BatchingBolt):
@@ -49,6 +50,7 @@ class DeadLetterSpout(ReliableSpout):
 
     A letter leaves the store when its row is processed. If the row is given up again, it becomes a letter of
     this spout if ``set_dead_letters`` was called; otherwise it is lost. Run one task: each task reads all letters.
+    A damaged entry of the store is reported once as an error of the spout, and skipped; it stays in the store.
 
     ``outputs``: the outputs of the spout that gave the messages up; each row is emitted on its original stream.
     ``every_s``: the pause between two reads of the store.
@@ -65,6 +67,7 @@ class DeadLetterSpout(ReliableSpout):
     def setup(self) -> None:
         self.store = open_store(self.url)
         self.underway: set[str] = set()
+        self.damaged: set[str] = set()  # ids that were reported
 
     def read(self) -> Iterator[Message | None]:
         name = _ID.sub("", self.context.topology_id)
@@ -75,10 +78,22 @@ class DeadLetterSpout(ReliableSpout):
                 yield None
                 continue
             next_s = self.context.clock() + self.every_s
-            for letter in self.store.letters(name, replayed=True):
-                if letter.id not in self.underway:
-                    self.underway.add(letter.id)
-                    yield Message(letter.decoded(), id=letter.id, stream=letter.stream)
+            limit = _MAX_UNDERWAY + len(self.damaged)
+            for letter in self.store.letters(name, replayed=True, limit=limit, damaged=self.report_damaged):
+                if letter.id in self.underway or letter.id in self.damaged:
+                    continue
+                try:
+                    row = letter.decoded()
+                except ProtocolError as error:
+                    self.report_damaged(letter.id, error)
+                    continue
+                self.underway.add(letter.id)
+                yield Message(row, id=letter.id, stream=letter.stream)
+
+    def report_damaged(self, id: str, error: ProtocolError) -> None:
+        if id not in self.damaged:
+            self.damaged.add(id)
+            self.collector.report_error(error)
 
     def finished(self, id: Any) -> None:
         try:

@@ -87,8 +87,13 @@ class Letter:
         return [getattr(self, name) for name in FIELDS]
 
     def decoded(self) -> list[Any]:
-        """Return the row. Raises ProtocolError if the class of a value is not known in this process."""
-        row: list[Any] = decode_value(self.row)
+        """Return the row. Raises ProtocolError if it is damaged or the class of a value is not known in this process."""
+        try:
+            row: Any = decode_value(self.row)
+        except ProtocolError as error:
+            raise ProtocolError(f"the row of the letter {self.id[:40]!r}: {error}") from error
+        if not isinstance(row, list):
+            raise ProtocolError(f"the row of the letter {self.id[:40]!r} is not a list of values")
         return row
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from tupletree.dead_letters.letter import FIELDS, Letter
-from tupletree.dead_letters.store import DeadLetterStore, Position
+from tupletree.dead_letters.store import Damaged, DeadLetterStore, Position
 from tupletree.errors import ProtocolError, UnavailableError
 
 R = TypeVar("R")
@@ -24,9 +25,14 @@ _TABLE: Final = (
     "row BLOB NOT NULL, is_replayed INTEGER NOT NULL)"
 )
 _INDEX: Final = "CREATE INDEX IF NOT EXISTS letters_in_order ON letters (at_s, id)"
+_REPLAYED: Final = "CREATE INDEX IF NOT EXISTS letters_replayed ON letters (at_s, id) WHERE is_replayed = 1"
 _COLUMNS: Final = tuple(f'"{name}"' for name in FIELDS)  # "values" is a word of SQL
 _ALL: Final = ", ".join(_COLUMNS)
-_CHOSEN: Final = "(? = '' OR name = ?) AND (? IS NULL OR is_replayed = ?)"
+# A number rather than a parameter: SQLite uses the index of replayed letters for a query that has its condition.
+_CHOSEN: Final = {
+    replayed: "(? = '' OR name = ?)" + ("" if replayed is None else f" AND is_replayed = {replayed:d}")
+    for replayed in (None, False, True)
+}
 _WITHOUT_ROW: Final = _ALL.replace('"row"', "x''")
 
 
@@ -46,6 +52,7 @@ class SqliteLetters(DeadLetterStore):
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(_TABLE)
             connection.execute(_INDEX)
+            connection.execute(_REPLAYED)
             connection.executemany(statement, rows)
 
         self._reached(lambda: os.makedirs(os.path.dirname(self._path), exist_ok=True))
@@ -63,16 +70,23 @@ class SqliteLetters(DeadLetterStore):
         newest: bool = False,
         after: Position | None = None,
         rows: bool = True,
+        damaged: Damaged | None = None,
     ) -> list[Letter]:
         order, follows = ("DESC", "<") if newest else ("ASC", ">")
         at_s, id = (None, None) if after is None else after
+        table = "letters INDEXED BY letters_replayed" if replayed else "letters"
         statement = (
-            f"SELECT {_ALL if rows else _WITHOUT_ROW} FROM letters WHERE {_CHOSEN} "
-            f"AND (? IS NULL OR (at_s, id) {follows} (?, ?)) ORDER BY at_s {order}, id {order} LIMIT ?"
+            f"SELECT {_ALL if rows else _WITHOUT_ROW} FROM {table} WHERE {_CHOSEN[replayed]} "
+            f"AND (? IS NULL OR (at_s, id) {follows} (?, ?)) ORDER BY at_s {order}, id {order}"
         )
-        values = (name, name, replayed, replayed, at_s, at_s, id, limit)
-        found: list[tuple[Any, ...]] = self._if_there(lambda one: one.execute(statement, values).fetchall(), [])
-        return [self._letter(row) for row in found]
+
+        def read(connection: sqlite3.Connection) -> list[Letter]:
+            if replayed:
+                connection.execute(_REPLAYED)  # an earlier version has made the file
+            found = connection.execute(statement, (name, name, at_s, at_s, id))
+            return list(itertools.islice(self._whole(found, damaged), limit))
+
+        return self._if_there(read, [])
 
     def find(self, id: str) -> Letter | None:
         statement = f"SELECT {_WITHOUT_ROW} FROM letters WHERE id = ?"
@@ -82,8 +96,10 @@ class SqliteLetters(DeadLetterStore):
     def ids(
         self, name: str = "", *, replayed: bool | None = None, until_s: float | None = None, limit: int = 1000
     ) -> list[str]:
-        statement = f"SELECT id FROM letters WHERE {_CHOSEN} AND (? IS NULL OR at_s <= ?) ORDER BY at_s, id LIMIT ?"
-        values = (name, name, replayed, replayed, until_s, until_s, limit)
+        statement = (
+            f"SELECT id FROM letters WHERE {_CHOSEN[replayed]} AND (? IS NULL OR at_s <= ?) ORDER BY at_s, id LIMIT ?"
+        )
+        values = (name, name, until_s, until_s, limit)
         found: list[tuple[str]] = self._if_there(lambda one: one.execute(statement, values).fetchall(), [])
         return [id for (id,) in found]
 
@@ -130,6 +146,18 @@ class SqliteLetters(DeadLetterStore):
         except (sqlite3.Error, OSError) as error:
             why = f"no answer within {self._timeout_s:g} s" if str(error) == "interrupted" else error
             raise UnavailableError(f"dead letters in {self._path}: {why}") from error
+
+    def _whole(self, rows: Iterable[tuple[Any, ...]], damaged: Damaged | None) -> Iterator[Letter]:
+        """Yield the letters, and hand over the entries that are none."""
+        for row in rows:
+            try:
+                letter = self._letter(row)
+            except ProtocolError as error:
+                if damaged is None:
+                    raise
+                damaged(str(row[0]), error)
+            else:
+                yield letter
 
     def _letter(self, row: tuple[Any, ...]) -> Letter:
         try:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tupletree.dead_letters.letter import Letter
+from tupletree.errors import ProtocolError
 
 Position = tuple[float, str]
 """The time and the id of a letter: its place in the order of letters."""
+
+Damaged = Callable[[str, ProtocolError], None]
+"""Called with the id of an entry that is not a letter, and the error that names the entry."""
 
 
 class DeadLetterStore(ABC):
@@ -36,11 +40,16 @@ class DeadLetterStore(ABC):
         newest: bool = False,
         after: Position | None = None,
         rows: bool = True,
+        damaged: Damaged | None = None,
     ) -> list[Letter]:
         """Return letters, oldest first: those of a topology ("" for all), and only those that are replayed, or are not.
 
         ``newest``: newest first. ``after``: only letters that follow this place in the order. ``rows``: false leaves
-        ``row`` of the letters empty, which can be large.
+        ``row`` of the letters empty, which can be large. ``damaged``: called for each entry that is not a letter, which
+        is then skipped; by default such an entry raises ProtocolError.
+
+        Replayed letters are found without reading the others, except in a store that an earlier version has written:
+        the first call then reads all letters.
         """
 
     @abstractmethod

@@ -101,11 +101,26 @@ def test_an_entry_that_is_no_letter_is_named_and_nothing_is_built_of_it(url: str
             read()
 
 
+def test_an_entry_that_is_no_letter_can_be_skipped(url: str) -> None:
+    store = open_store(url)
+    store.add([letter(number) for number in range(3)])
+    store.replay([letter(0).id, letter(2).id])
+    for broken in (letter(0).id, letter(1).id):
+        damage(url, broken)
+    found: list[str] = []
+    read = store.letters(replayed=True, limit=1, damaged=lambda id, error: found.append(f"{id} {error}"))
+    assert [one.message for one in read] == ["'m2'"], "the limit is of letters"
+    [told] = found
+    assert told.startswith(f"{letter(0).id} dead letters in ") and f"the entry '{letter(0).id}'" in told
+    store.add([letter(0)])
+    assert store.find(letter(0).id) == dataclasses.replace(letter(0), row=b""), "the same message was given up again"
+
+
 def damage(url: str, id: str) -> None:
     """Replace the number of attempts of a letter by a tuple, which a decoder of rows would build."""
     if url.startswith("sqlite:"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection, connection:
-            connection.execute("UPDATE letters SET attempts = x'80'")
+            connection.execute("UPDATE letters SET attempts = x'80' WHERE id = ?", (id,))
         return
     address, _, prefix = url.partition("?prefix=")
     with redis.Redis.from_url(address) as client:
@@ -124,6 +139,53 @@ def test_letters_that_were_stored_without_an_order_are_found_and_one_that_is_gon
         assert ids(store) == ["'m1'", "'m2'", "'m3'"]
         client.hdel(key, letter(2).id)
         assert ids(store) == ["'m1'", "'m3'"]
+
+
+def test_replayed_letters_are_found_without_reading_the_others(redis_server: RedisServer, tmp_path: Path) -> None:
+    store = open_store(f"{redis_server.url}?prefix={tmp_path.name}")
+    store.add([letter(number) for number in range(1000)])
+    store.replay([letter(700).id])
+    assert ids(store, replayed=True) == ["'m700'"]
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.config_resetstat()
+        assert ids(store, replayed=True) == ["'m700'"]
+        calls = {name: one["calls"] for name, one in client.info("commandstats").items()}
+    assert calls["cmdstat_hmget"] == 1 and not any("scan" in name for name in calls)
+
+
+def test_a_letter_that_is_removed_is_not_brought_back_by_its_replay(redis_server: RedisServer, tmp_path: Path) -> None:
+    store = open_store(f"{redis_server.url}?prefix={tmp_path.name}")
+    key = f"{tmp_path.name}:dead-letters"
+    with redis.Redis.from_url(redis_server.url) as client:
+        store.add([letter(1), letter(2)])
+        before = client.hget(key, letter(2).id)
+        store.replay([letter(1).id, letter(2).id])
+        assert client.hget(key, letter(2).id) == before, "the entry is not written again"
+        store.remove([letter(1).id])
+        store.replay([letter(1).id])
+        assert store.count() == 1 and ids(store, replayed=True) == ["'m2'"]
+        assert client.zcard(f"{key}:replayed") == 1
+        store.add([letter(1)])
+        assert ids(store, replayed=True) == ["'m2'"]
+
+
+def test_letters_that_an_earlier_version_marked_are_found(url: str) -> None:
+    open_store(url).add([letter(number) for number in range(3)])
+    marked = dataclasses.replace(letter(1), is_replayed=True)
+    if url.startswith("sqlite:"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:"))) as connection, connection:
+            connection.execute("DROP INDEX letters_replayed")
+            connection.execute("UPDATE letters SET is_replayed = 1 WHERE id = ?", (marked.id,))
+    else:
+        address, _, prefix = url.partition("?prefix=")
+        with redis.Redis.from_url(address) as client:
+            client.hset(f"{prefix}:dead-letters", marked.id, encode_value(marked.stored()))
+    store = open_store(url)
+    assert store.letters(replayed=True) == [marked]
+    store.replay([letter(2).id])
+    assert ids(store, replayed=True) == ["'m1'", "'m2'"] and ids(store, replayed=False) == ["'m0'"]
+    store.add([letter(1)])
+    assert ids(store, replayed=True) == ["'m2'"]
 
 
 def test_reading_makes_no_file_and_a_file_without_letters_has_none(tmp_path: Path) -> None:
@@ -204,6 +266,33 @@ def test_letters_are_stored_replayed_and_gone(url: str) -> None:
         store.replay([second.id])
         cluster.wait_until(lambda: not store.letters())
         assert sorted(done) == [0, 1, 2, 3]
+
+
+def test_damaged_letters_are_reported_once_and_the_others_are_replayed(url: str) -> None:
+    store = open_store(url)
+    unreadable = dataclasses.replace(letter(1, "shop"), row=b"\xc1")
+    store.add([letter(0, "shop"), unreadable, letter(2, "shop")])
+    store.replay(store.ids())
+    damage(url, letter(0, "shop").id)
+    done = Log()
+
+    class Enrich(BasicBolt):
+        def execute(self, tup: Any, collector: Any) -> None:
+            done.append(tup["n"])
+
+    builder = TopologyBuilder()
+    again = builder.set_spout("again", DeadLetterSpout(url, ["n", "text"], every_s=0.01))
+    builder.set_bolt("enrich", Enrich()).shuffle_grouping(again)
+    with LocalCluster() as cluster:
+        cluster.submit("shop", builder.create_topology())
+        cluster.wait_until(lambda: store.count() == 2)
+        store.add([letter(3, "shop")])
+        store.replay([letter(3, "shop").id])
+        cluster.wait_until(lambda: done[:] == [2, 3] and store.count() == 2)
+        told = sorted(f"{component}: {error}" for component, error in cluster.errors("shop"))
+    assert len(told) == 2, told
+    assert told[0].startswith("again: dead letters in ") and f"the entry '{letter(0, 'shop').id}'" in told[0]
+    assert told[1].startswith(f"again: the row of the letter '{unreadable.id}': a value cannot be decoded: ")
 
 
 def run(*arguments: str) -> int:
