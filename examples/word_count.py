@@ -2,22 +2,22 @@
 
     tupletree submit examples/word_count.py --name words -c topology.workers=2
 
-Two rules guarantee this. The spout records the acked lines and emits all others again. The counting bolt acks a word
-only after its increment is on disk: a crash between the two repeats a word, but cannot lose a word.
+Two rules guarantee this. The spout is a ReliableSpout: lines that fail are emitted again, and after a crash it resumes
+where all lines before are counted. The counting bolt acks a word only after its increment is on disk: a crash between
+the two repeats a word, but cannot lose a word.
 """
 
 import re
 import sqlite3
 import tempfile
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder, Tuple
+from tupletree import BasicBolt, Bolt, Message, ReliableSpout, Topology, TopologyBuilder, Tuple
 from tupletree.collector import BasicCollector
 
-BLOCK = 1_000  # lines recorded as "may be emitted" at a time
 BATCH = 2_000  # words committed at a time
 
 
@@ -40,7 +40,7 @@ def database(path: Path, schema: str) -> sqlite3.Connection:
     return connection
 
 
-class Lines(Spout):
+class Lines(ReliableSpout):
     """Emits lines 0, 1, 2, … of the text, repeated as often as needed, divided among the spout's tasks."""
 
     outputs = ["line"]
@@ -50,45 +50,21 @@ class Lines(Spout):
         self.directory = directory
 
     def setup(self) -> None:
-        context = self.context
-        self.text = text()
-        self.mine = range(context.task_index, self.lines, len(context.component_tasks(context.component_id)))
-        self.journal = database(
-            self.directory / f"lines-{context.task_index}.db",
-            """CREATE TABLE IF NOT EXISTS acked (line INTEGER PRIMARY KEY, replayed INTEGER);
-               CREATE TABLE IF NOT EXISTS reached (lines INTEGER);""",
+        self.done = database(
+            self.directory / f"lines-{self.context.task_index}.db",
+            "CREATE TABLE IF NOT EXISTS done (task INTEGER PRIMARY KEY, line INTEGER)",
         )
-        acked = {line for (line,) in self.journal.execute("SELECT line FROM acked")}
-        (self.reached,) = self.journal.execute("SELECT coalesce(max(lines), 0) FROM reached").fetchone()
-        self.todo = deque(line for line in self.mine[: self.reached] if line not in acked)
-        self.replayed = set(self.todo)  # a crash came before their ack: they can have been counted already
-        self.acked: list[int] = []
+        (self.position,) = self.done.execute("SELECT max(line) FROM done").fetchone()
 
-    def next_tuple(self) -> None:
-        if not self.todo:
-            self.write_down()
-        if self.todo:
-            line = self.todo.popleft()
-            self.collector.emit([self.text[line % len(self.text)]], msg_id=line)
+    def read(self) -> Iterator[Message]:
+        texts, tasks = text(), len(self.context.component_tasks(self.context.component_id))
+        first = self.context.task_index if self.position is None else self.position + tasks
+        for line in range(first, self.lines, tasks):
+            yield Message([texts[line % len(texts)]], id=line, position=line)
 
-    def ack(self, msg_id: int) -> None:
-        self.acked.append(msg_id)
-
-    def fail(self, msg_id: int) -> None:
-        self.replayed.add(msg_id)
-        self.todo.appendleft(msg_id)
-
-    def write_down(self) -> None:
-        """Record the acked lines, and the next lines before they are emitted."""
-        coming = self.mine[self.reached : self.reached + BLOCK]
-        if self.acked or coming:
-            with self.journal:
-                rows = [(line, line in self.replayed) for line in self.acked]
-                self.journal.executemany("INSERT OR REPLACE INTO acked VALUES (?, ?)", rows)
-                self.journal.execute("INSERT INTO reached VALUES (?)", [self.reached + len(coming)])
-            self.acked.clear()
-            self.reached += len(coming)
-            self.todo.extend(coming)
+    def commit(self, position: int) -> None:
+        with self.done:
+            self.done.execute("INSERT OR REPLACE INTO done VALUES (?, ?)", [self.context.task_index, position])
 
 
 class Split(BasicBolt):
@@ -131,11 +107,11 @@ class Count(Bolt):
         self.held = []
 
 
-def topology(lines: int = 200_000, directory: str | None = None) -> Topology:
+def topology(lines: int = 200_000, directory: str | None = None, source: type[Lines] = Lines) -> Topology:
     """Count ``lines`` lines of text into SQLite files in ``directory`` (by default a new temporary directory)."""
     place = Path(directory or tempfile.mkdtemp(prefix="word-count-")).absolute()
     builder = TopologyBuilder()
-    builder.set_spout("lines", Lines(lines, place), parallelism=2)
+    builder.set_spout("lines", source(lines, place), parallelism=2)
     builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("lines")
     count = builder.set_bolt("count", Count(place), parallelism=2).fields_grouping("split", ["word"])
     count.add_configuration("topology.tick.tuple.freq.secs", 1)

@@ -15,6 +15,7 @@ from typing import Any
 from examples import word_count
 from examples.demo.gauges import read_frame
 from examples.demo.journals import Journals
+from examples.demo.recorded_lines import RecordedLines
 from examples.demo.screen import Screen
 from examples.demo.truth import Judgement, judge
 from tupletree.testing import DevCluster, ProcessInfo
@@ -77,7 +78,7 @@ class Demo:
 
     def run(self, deadline_s: float) -> Story:
         """Play the whole act; stop waiting when the screen's clock shows ``deadline_s``."""
-        topology = word_count.topology(self._lines, str(self._directory))
+        topology = word_count.topology(self._lines, str(self._directory), RecordedLines)
         self._cluster.client.submit(NAME, topology, CONF)
         submitted_s = self._screen.elapsed_s()
         self._screen.note(f"submitted: {self._lines:,} lines, 2 workers, 2 ackers")
