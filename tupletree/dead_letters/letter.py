@@ -87,7 +87,7 @@ class Letter:
         return [getattr(self, name) for name in FIELDS]
 
     def decoded(self) -> list[Any]:
-        """Return the row. Raises ProtocolError if it is damaged or the class of a value is not known in this process."""
+        """Return the row. Raises ProtocolError if it is damaged, or has a class that is not known in this process."""
         try:
             row: Any = decode_value(self.row)
         except ProtocolError as error:

@@ -12,19 +12,23 @@ Many tasks, in one or several processes, can share a map.
 from __future__ import annotations  # pure
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
 from tupletree.transactional import rules
-from tupletree.transactional.databases.contract import Changes, Database, JsonValue, View
-from tupletree.transactional.databases.encoding import check_keys, check_table
+from tupletree.transactional.databases.contract import Changes, Database, JsonValue, Key, View
+from tupletree.transactional.databases.encoding import check_table, decode_key, encode_key
+
+K = TypeVar("K", bound=Key)
 
 
 class _ValueMap:
     """A table and its update rule. A map can be copied and pickled: it holds only the database and the table name.
 
-    Keys are str. Values are anything that JSON can represent. Every method raises UnavailableError if the database
-    cannot be reached.
+    Keys are str, or tuples of str and int such as ``("/login", 304)``, which a database stores as the text
+    ``tuple:["/login",304]``; that text itself is no key. Values are anything that JSON can represent. Every method
+    raises UnavailableError if the database cannot be reached.
 
     Reads can see the effects of a transaction that is not yet committed everywhere. An opaque replay can undo them.
     """
@@ -37,11 +41,11 @@ class _ValueMap:
         self.database = database
         self.table = check_table(table)
 
-    def add(self, attempt: TransactionAttempt, amounts: Mapping[str, float]) -> dict[str, JsonValue]:
+    def add(self, attempt: TransactionAttempt, amounts: Mapping[K, float]) -> dict[K, JsonValue]:
         """Add to the numbers stored under the keys (0 if there is none) and return the sums. See ``update``."""
         return self.update(attempt, {key: self._adding(key, amount) for key, amount in amounts.items()})
 
-    def update(self, attempt: TransactionAttempt, updates: Mapping[str, rules.Update]) -> dict[str, JsonValue]:
+    def update(self, attempt: TransactionAttempt, updates: Mapping[K, rules.Update]) -> dict[K, JsonValue]:
         """Apply functions to the values under the keys, in one transaction of the database; return the new values.
 
         A function gets the value before this transaction (None if there is none) and returns the value after it. It
@@ -53,37 +57,38 @@ class _ValueMap:
         Raises:
             StaleAttemptError: the attempt is over. Nothing is written, and the error fails the batch.
             UnavailableError: the database cannot be reached. The update happened or did not; a replay handles both.
-            UsageError: a key is not a str, or JSON cannot represent a value.
+            UsageError: a key is neither a str nor a tuple of str and int, or JSON cannot represent a value.
         """
         if not isinstance(attempt, TransactionAttempt):
             raise UsageError(f"table {self.table!r}: the attempt is {attempt!r}; a TransactionAttempt was expected")
-        check_keys(self.table, updates)
+        keys = {encode_key(self.table, key): key for key in updates}
+        encoded = {text: updates[key] for text, key in keys.items()}
         values: dict[str, JsonValue] = {}
 
         def decide(view: View) -> Changes:
             nonlocal values
-            changes, values = self._rule(self.table, attempt, updates, view)
+            changes, values = self._rule(self.table, attempt, encoded, view)
             return changes
 
         self.database.apply(self.table, decide)
-        return values
+        return {keys[text]: value for text, value in values.items()}
 
-    def get(self, keys: Collection[str]) -> dict[str, JsonValue]:
+    def get(self, keys: Collection[K]) -> dict[K, JsonValue]:
         """Return the stored values of the keys. Keys without a value are left out."""
         if isinstance(keys, str):
             raise UsageError(f"table {self.table!r}: get takes a collection of keys; use get_one for the key {keys!r}")
-        check_keys(self.table, keys)
-        return {key: row.value for key, row in self.database.read(self.table, keys).items()}
+        encoded = {encode_key(self.table, key): key for key in keys}
+        return {encoded[text]: row.value for text, row in self.database.read(self.table, encoded.keys()).items()}
 
-    def get_one(self, key: str, default: JsonValue = None) -> JsonValue:
+    def get_one(self, key: Key, default: JsonValue = None) -> JsonValue:
         """Return the value of a key, or ``default``."""
         return self.get([key]).get(key, default)
 
-    def items(self) -> dict[str, JsonValue]:
+    def items(self) -> dict[Any, JsonValue]:
         """Return the whole table."""
-        return {key: row.value for key, row in self.database.read(self.table).items()}
+        return {decode_key(text): row.value for text, row in self.database.read(self.table).items()}
 
-    def _adding(self, key: str, amount: float) -> Callable[[JsonValue], JsonValue]:
+    def _adding(self, key: Key, amount: float) -> Callable[[JsonValue], JsonValue]:
         if not _is_number(amount):
             raise UsageError(f"table {self.table!r}, key {key!r}: {amount!r} is not a number and cannot be added")
 

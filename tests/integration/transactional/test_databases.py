@@ -139,6 +139,19 @@ def test_keys_that_differ_in_case_are_two(database: Database) -> None:
     assert TransactionalMap(database, "words").items() == {"a": 1, "A": 2, "á": 3}
 
 
+def test_tuples_are_keys(database: Database) -> None:
+    counts = OpaqueMap(database, "words")
+    keys = [(), ("a",), ("a", 1), ("a", "1"), (-(10**30), "naïve 🌳 \"'\\ \n,"), ("a,b",), ("a", "b"), "a", '["a"]']
+    amounts = {key: number for number, key in enumerate(keys)}
+    assert counts.add(A(1, 1), amounts) == amounts
+    assert counts.add(A(1, 2), amounts) == amounts, "the attempt before is undone"
+    assert counts.add(A(2, 3), {("a", 1): 10}) == {("a", 1): 12}
+    assert counts.get([("a", 1), ("a", "1"), "a", ("missing",)]) == {("a", 1): 12, ("a", "1"): 3, "a": 7}
+    assert counts.get_one((), "none") == 0 and counts.get_one(("missing",), "none") == "none"
+    assert counts.items() == {**amounts, ("a", 1): 12}
+    assert database.read("words").keys() >= {"a", '["a"]', 'tuple:["a",1]', "tuple:[]", 'tuple:["a","1"]'}
+
+
 def test_ten_thousand_keys_are_one_commit(database: Database) -> None:
     values = OpaqueMap(database, "words")
     ones = {f"word {number}": 1 for number in range(10_000)}

@@ -33,6 +33,22 @@ def test_add_and_update_return_the_new_values(values: OpaqueMap) -> None:
     assert values.items() == {"a": [1, "x"], "b": 2.5, "c": {"old": None}}
 
 
+def test_a_str_that_only_looks_like_a_tuple_is_a_str(values: OpaqueMap) -> None:
+    keys = [
+        "tuple:",
+        "tuple:[1, 2]",
+        "tuple:[1.5]",
+        "tuple:[true]",
+        'tuple:"a"',
+        "tuple:{}",
+        'tuple:["\\u0061"]',
+        "tuple:7",
+    ]
+    keys += ["tuple:" + "[" * 100_000, f"tuple:[{'1' * 5000}]", '["a",1]', "tuple:[[1]]", "Tuple:[1]"]
+    values.add(FIRST, dict.fromkeys(keys, 1))
+    assert values.items() == dict.fromkeys(keys, 1) == values.get(keys)
+
+
 def test_get_returns_what_is_there(values: OpaqueMap) -> None:
     values.add(FIRST, {"a": 1, "b": 2})
     assert values.get(["a", "missing"]) == {"a": 1}
@@ -72,8 +88,17 @@ def test_two_databases_are_two(values: OpaqueMap) -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (lambda values: values.add(FIRST, {1: 1}), r"table 'words': keys must be str, but 1 is an int"),
-        (lambda values: values.get([b"a"]), r"keys must be str, but b'a' is a bytes"),
+        (
+            lambda values: values.add(FIRST, {1: 1}),
+            r"table 'words': keys must be str or tuples of str and int, but 1 is an int$",
+        ),
+        (lambda values: values.get([b"a"]), r"keys must be str or tuples of str and int, but b'a' is a bytes$"),
+        (lambda values: values.add(FIRST, {("a", 1.5): 1}), r"of str and int, but \('a', 1\.5\) has a float in it$"),
+        (lambda values: values.add(FIRST, {("a", True): 1}), r"of str and int, but \('a', True\) has a bool in it$"),
+        (lambda values: values.get([("a", ("b",))]), r"of str and int, but .* has a tuple in it$"),
+        (lambda values: values.get([("\ud800",)]), r"character that cannot be stored"),
+        (lambda values: values.get([(10**5000,)]), r"table 'words': a tuple key cannot be stored: Exceeds the limit"),
+        (lambda values: values.add(FIRST, {'tuple:["a",1]': 1}), r"key 'tuple:\[\"a\",1\]' is how a tuple is stored; "),
         (lambda values: values.get("abc"), r"get takes a collection of keys; use get_one for the key 'abc'"),
         (lambda values: values.add(FIRST, {"a\0b": 1}), r"character that cannot be stored"),
         (lambda values: values.add(FIRST, {"\ud800": 1}), r"character that cannot be stored"),

@@ -18,6 +18,10 @@ JsonValue = Any
 """A value that JSON can represent: None, bool, int, float, str, list, dict with string keys."""
 
 
+Key = str | tuple[str | int, ...]
+"""A key of a map. A database has it as text (encoding.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A value and the transaction that last changed it.

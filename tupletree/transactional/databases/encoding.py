@@ -1,19 +1,28 @@
-"""Validation of table names and keys, and encoding of values as JSON text."""
+"""Validation of table names, and encoding of keys and of values as text.
+
+A str key is stored as it is. A tuple of str and int is stored as ``tuple:`` and a JSON array without spaces:
+
+    ("/login", 304)        tuple:["/login",304]
+
+A str that is such a text is refused as a key, so a stored key has one meaning.
+"""
 
 from __future__ import annotations  # pure
 
 import json
 import re
-from collections.abc import Iterable
+from typing import Final
 
 from tupletree.errors import UsageError
-from tupletree.transactional.databases.contract import JsonValue
+from tupletree.transactional.databases.contract import JsonValue, Key
 
 FORMAT = 1
 """The version of the layout, stored per table. Incremented when older versions of Tupletree would misread a table."""
 
 TABLES = "tupletree_tables"
 """The table in which a SQL database keeps one row for each table: its name, its format and its mark."""
+
+_TUPLE: Final = "tuple:"
 
 _NAME = re.compile(r"(?!sqlite_|tupletree_)[A-Za-z0-9_]{1,50}", re.IGNORECASE | re.ASCII)
 
@@ -28,13 +37,46 @@ def check_table(name: str) -> str:
     return name
 
 
-def check_keys(table: str, keys: Iterable[str]) -> None:
-    """Raise UsageError unless every key is a str that every database can store."""
-    for key in keys:
-        if not isinstance(key, str):
-            raise UsageError(f"table {table!r}: keys must be str, but {key!r} is {_type_of(key)}")
-        if "\0" in key or not _encodable(key):
-            raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
+def encode_key(table: str, key: Key) -> str:
+    """Return the text that is stored for a key.
+
+    Raises UsageError unless the key is a str, or a tuple of str and int, that every database can store.
+    """
+    if isinstance(key, tuple):
+        return _encode_tuple(table, key)
+    if not isinstance(key, str):
+        raise UsageError(f"table {table!r}: keys must be str or tuples of str and int, but {key!r} is {_type_of(key)}")
+    if "\0" in key or not _encodable(key):
+        raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
+    if key.startswith(_TUPLE) and isinstance(decode_key(key), tuple):
+        raise UsageError(f"table {table!r}: key {key!r} is how a tuple is stored; use the tuple, or another key")
+    return key
+
+
+def decode_key(text: str) -> Key:
+    """Return the key that is stored as a text."""
+    if not text.startswith(_TUPLE):
+        return text
+    try:
+        key = tuple(json.loads(text.removeprefix(_TUPLE)))
+        return key if _encode_tuple("", key) == text else text
+    except (ValueError, TypeError, RecursionError, UsageError):  # a str that only begins like a tuple
+        return text
+
+
+def _encode_tuple(table: str, key: tuple[str | int, ...]) -> str:
+    for item in key:
+        if not isinstance(item, str | int) or isinstance(item, bool):
+            raise UsageError(
+                f"table {table!r}: keys must be str or tuples of str and int, but {key!r} has {_type_of(item)} in it"
+            )
+    try:
+        text = _TUPLE + json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+    except ValueError as error:  # an int of thousands of digits
+        raise UsageError(f"table {table!r}: a tuple key cannot be stored: {error}") from error
+    if not _encodable(text):
+        raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
+    return text
 
 
 def check_format(table: str, found: int) -> None:
