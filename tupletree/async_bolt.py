@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from tupletree._event_loop import EventLoop
 from tupletree.backoff import Backoff
 from tupletree.collector import BoltCollector
-from tupletree.component import Awaited, Bolt, TopologyContext
+from tupletree.component import RAISE_FAILED, Awaited, Bolt, TopologyContext
 from tupletree.errors import EmitError, FailedException, ReportedFailedException, UsageError
 from tupletree.tuples import Tuple
 
@@ -134,6 +134,7 @@ class AsyncBolt(Bolt):
         retry: the number of attempts and the pauses between them; None for one attempt.
     """
 
+    _remedy = RAISE_FAILED
     holds_tuples = True
     can_be_full = True
     in_flight: int = 100

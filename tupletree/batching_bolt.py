@@ -5,7 +5,7 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping
 from typing import Any
 
-from tupletree.component import Bolt, Yielded
+from tupletree.component import RAISE_FAILED_FOR_BATCH, Bolt, Yielded
 from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
@@ -42,6 +42,7 @@ class BatchingBolt(Bolt):
         max_wait_s: the maximum time for which a tuple is held, in seconds: the component's tick interval.
     """
 
+    _remedy = RAISE_FAILED_FOR_BATCH
     holds_tuples = True
     max_batch: int = 100
     max_wait_s: float = 0.1

@@ -48,6 +48,7 @@ class CombinerBolt(Bolt):
         interval_s: the maximum seconds between emits; the component's tick interval.
     """
 
+    _remedy = ""  # an output is of many tuples
     holds_tuples = True
     held: int = 1000
     interval_s: float = 0.05

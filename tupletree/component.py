@@ -16,7 +16,7 @@ the network inside ``execute`` or ``next_tuple``. All other components share one
 from __future__ import annotations  # pure
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.context import TopologyContext
@@ -46,6 +46,10 @@ Awaited = Awaitable[Iterable[Sequence[Any]] | None] | AsyncIterator[Sequence[Any
 """The result of a coroutine function, or of an asynchronous generator function."""
 
 
+RAISE_FAILED: Final = "raise FailedException to fail only the tuple"
+RAISE_FAILED_FOR_BATCH: Final = "raise FailedException to fail only the batch"
+
+
 class _Conf:
     """The configuration of the context. An attribute ``conf`` that a component sets itself takes precedence."""
 
@@ -66,6 +70,7 @@ class Component:
 
     outputs: ClassVar[Outputs] = ()
     inputs: ClassVar[type | None] = None
+    _remedy: ClassVar[str] = ""
     blocking: bool = False
     context: TopologyContext
     conf = _Conf()
@@ -163,6 +168,11 @@ def is_positioned(component: Component) -> bool:
     )
 
 
+def remedy_of(component: Component) -> str:
+    """Return how the component's code fails its input rather than its worker; "" if it cannot."""
+    return component._remedy
+
+
 class Bolt(Component):
     """A processing step that anchors and acks by hand.
 
@@ -174,6 +184,7 @@ class Bolt(Component):
     exception from ``execute`` ends the worker; the worker's tuples are replayed.
     """
 
+    _remedy = "call collector.fail(tup, error) to fail only the tuple"
     collector: BoltCollector
     holds_tuples: bool = False
     can_be_full: bool = False
@@ -267,6 +278,8 @@ class BasicStatefulBolt(StatefulBolt):
     ``execute`` made to the state before FailedException stay: raise it before changing anything.
     """
 
+    _remedy = RAISE_FAILED
+
 
 class BasicBolt(Component):
     """A processing step that anchors and acks automatically.
@@ -276,6 +289,7 @@ class BasicBolt(Component):
     ``FailedException`` fails the input; any other exception ends the worker.
     """
 
+    _remedy = RAISE_FAILED
     collector: BasicCollector
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:

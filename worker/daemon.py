@@ -93,10 +93,12 @@ def load_view(store: Store, launch: LaunchFile, *, is_synced: bool = False) -> A
     )
 
 
-async def give_up(launch: LaunchFile, store: Store, component: str, task: int, error: BaseException) -> int:
-    """Log and store the error that ends the worker; return the exit status."""
+async def give_up(
+    launch: LaunchFile, store: Store, component: str, task: int, error: BaseException, clause: str = ""
+) -> int:
+    """Log and store the error that ends the worker; return the exit status. ``clause`` ends the error's message."""
     log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
-    await store_error(store, launch.topology_id, component_error(launch, component, task, error))
+    await store_error(store, launch.topology_id, component_error(launch, component, task, error, clause))
     return 1
 
 
@@ -246,8 +248,9 @@ class Worker:
         self._engine.set_active(False)
         if failed in done:
             failure = failed.result()
+            cause = failure.__cause__ or failure
             return await give_up(
-                self._launch, self._store, failure.component_id, failure.task_id, failure.__cause__ or failure
+                self._launch, self._store, failure.component_id, failure.task_id, cause, failure.on_cluster
             )
         event(log, "worker.stopping", cause=waits[next(iter(done))])
         return 0

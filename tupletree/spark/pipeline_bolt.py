@@ -47,6 +47,8 @@ class BatchTimeoutError(Exception):
 class PipelineBolt(EmitterBolt):
     """The single task of a pipeline. ``spout``: the spout of the source, as a TransactionalSpout."""
 
+    _remedy = ""
+
     def __init__(self, transactional_id: str, pipeline: Processing, spout: TransactionalSpout) -> None:
         super().__init__(spout)
         self.transactional_id = transactional_id

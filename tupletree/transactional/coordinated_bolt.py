@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from tupletree._log import event
 from tupletree._signatures import check_returned
 from tupletree.attempt import TransactionAttempt
-from tupletree.component import BasicBolt, Bolt, BoltCollector, TopologyContext
+from tupletree.component import RAISE_FAILED_FOR_BATCH, BasicBolt, Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.outputs import REPORT_STREAM
 from tupletree.transactional.attempt_field import Carried, carry_attempt, without_first_field
@@ -47,6 +47,7 @@ class CoordinatedBolt(Bolt):
     ``carried``: the declared fields of each stream, or None if the bolt names the attempt (attempt_field.py).
     """
 
+    _remedy = RAISE_FAILED_FOR_BATCH
     holds_tuples = True
     carried: Carried | None = None  # of the class: bolts submitted by earlier versions name the attempt
     hidden: Collection[str] = frozenset()

@@ -13,7 +13,7 @@ from typing import Any
 from tupletree._log import event
 from tupletree._signatures import check_returned
 from tupletree.attempt import Attempts, TransactionAttempt
-from tupletree.component import Bolt, BoltCollector, TopologyContext
+from tupletree.component import RAISE_FAILED_FOR_BATCH, Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError
 from tupletree.transactional.attempt_field import Carried, carry_attempt
 from tupletree.transactional.bolts import Committer
@@ -31,6 +31,7 @@ class EmitterBolt(Bolt):
     ``carried``: the declared fields of each stream, or None if the spout names the attempt (attempt_field.py).
     """
 
+    _remedy = RAISE_FAILED_FOR_BATCH
     blocking = True
     holds_tuples = True
     carried: Carried | None = None  # of the class: spouts submitted by earlier versions name the attempt

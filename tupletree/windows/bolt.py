@@ -62,6 +62,7 @@ class WindowedBolt(Bolt):
     An exception from ``execute_window`` ends the worker.
     """
 
+    _remedy = ""  # a window is of many tuples
     holds_tuples = True
 
     needs_message_ids = False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
 
-from tupletree.component import BasicBolt, TopologyContext
+from tupletree.component import BasicBolt, TopologyContext, remedy_of
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
@@ -89,7 +89,7 @@ class BasicBoltTask(Task):
                 failed += 1
                 continue
             except (Exception, SystemExit) as error:
-                raise self.failure(error) from error
+                raise self.failure(error, remedy_of(self.bolt)) from error
             if own is not None:
                 for other, edge_there in own:
                     updates.add_ack(other, edge_there ^ collector.children)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import GeneratorType
 
 from tupletree.batching_bolt import BatchingBolt
-from tupletree.component import BasicStatefulBolt, Bolt, TopologyContext
+from tupletree.component import BasicStatefulBolt, Bolt, TopologyContext, remedy_of
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
@@ -111,7 +111,7 @@ class BoltTask(Task):
                     else:
                         self.refuse(self.bolt, "execute", returned)
             except (Exception, SystemExit) as error:
-                raise self.failure(error) from error
+                raise self.failure(error, remedy_of(self.bolt)) from error
         self._ran(origin, at - start, self._env.clock() - started_s)
         return at - start
 
@@ -163,7 +163,7 @@ class BoltTask(Task):
             if isinstance(error, ReportedFailedException):
                 self.report_error(error)
         except (Exception, SystemExit) as error:
-            raise self.failure(error) from error
+            raise self.failure(error, remedy_of(self.bolt)) from error
         finally:
             collector.anchor = None
             self._failed_now.clear()
@@ -196,7 +196,7 @@ class BoltTask(Task):
             if returned is not None:
                 self.refuse(self.bolt, "execute_batch", returned)
         except (Exception, SystemExit) as error:
-            raise self.failure(error) from error
+            raise self.failure(error, remedy_of(self.bolt)) from error
         self._ran(origin, stop - start, self._env.clock() - started_s)
         return stop - start
 

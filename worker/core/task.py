@@ -35,10 +35,17 @@ class TaskFailedError(TupletreeError):
     """A component raised an exception, so its worker must end. ``__cause__`` is the component's exception.
 
     SystemExit counts too: on the thread of a run loop, SystemExit would silently end only that thread.
+
+    ``remedy``: how the component's code fails its input instead. It is named unless the exception is an error of ours,
+    which says by itself what to do.
     """
 
-    def __init__(self, component_id: str, task_id: int, cause: BaseException) -> None:
-        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}")
+    def __init__(self, component_id: str, task_id: int, cause: BaseException, remedy: str = "") -> None:
+        is_users = component_id != "__system" and not isinstance(cause, TupletreeError)
+        then = f": {remedy}" if remedy else ""
+        here = f"; this ends the run, and on a cluster the worker, which is restarted{then}" if is_users else ""
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}{here}")
+        self.on_cluster = f"; the worker ends and is restarted{then}" if is_users else ""
         self.component_id = component_id
         self.task_id = task_id
         self.__cause__ = cause
@@ -219,6 +226,6 @@ class Task(TreeTracker):
         """Report an error of this task to the user."""
         self._env.report_error(self.component_id, self.task_id, error)
 
-    def failure(self, error: BaseException) -> TaskFailedError:
+    def failure(self, error: BaseException, remedy: str = "") -> TaskFailedError:
         """Wrap an exception of this task's component in a TaskFailedError."""
-        return TaskFailedError(self.component_id, self.task_id, error)
+        return TaskFailedError(self.component_id, self.task_id, error, remedy)

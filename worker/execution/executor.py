@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 
+from tupletree.component import remedy_of
 from tupletree.errors import ProtocolError, UnregisteredTypeError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 
@@ -238,7 +239,8 @@ def call(item: Call, task: Task) -> None:
     try:
         item.function()
     except (Exception, SystemExit) as error:
-        raise task.failure(error) from error
+        remedy = remedy_of(task.bolt) if isinstance(task, BoltTask) else ""
+        raise task.failure(error, remedy) from error
 
 
 class BoltExecutor(Executor):

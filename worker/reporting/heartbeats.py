@@ -52,15 +52,20 @@ class ErrorThrottle:
         return True
 
 
-def component_error(launch: LaunchFile, component: str, task: int, error: BaseException) -> topology_pb2.ComponentError:
-    """Return an exception as the message stored for the user. Never raises, even for exceptions of user code."""
+def component_error(
+    launch: LaunchFile, component: str, task: int, error: BaseException, clause: str = ""
+) -> topology_pb2.ComponentError:
+    """Return an exception as the message stored for the user, which ``clause`` ends.
+
+    Never raises, even for exceptions of user code.
+    """
     return topology_pb2.ComponentError(
         component_id=component,
         task_id=max(task, 0),
         host=launch.host,
         port=launch.port,
         at_unix_s=time.time(),
-        message=_sendable(named(error)),
+        message=_sendable(named(error) + clause),
         traceback=_sendable(_traceback_of(error)),
     )
 

@@ -140,10 +140,14 @@ def test_an_exception_names_component_and_task_and_keeps_its_cause() -> None:
     def execute(tup: Any, collector: Any) -> None:
         raise ValueError("broken")
 
-    for bolt in (DoBasic(execute), Do(execute)):
+    for bolt, remedy in (
+        (DoBasic(execute), "raise FailedException "),
+        (Do(execute), r"call collector\.fail\(tup, error\) "),
+    ):
         hand = chain(bolt)
         feed(hand, plain(1))
-        with pytest.raises(TaskFailedError, match="task 1 of component 'bolt' failed: ValueError: broken") as caught:
+        words = f"task 1 of component 'bolt' failed: ValueError: broken; .*: {remedy}to fail only the tuple$"
+        with pytest.raises(TaskFailedError, match=words) as caught:
             hand.step("bolt")
         assert isinstance(caught.value.__cause__, ValueError)
 

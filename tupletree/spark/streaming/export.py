@@ -115,6 +115,7 @@ class ExportBolt(Bolt):
     arguments are the same as for ExportBatchBolt.
     """
 
+    _remedy = ""
     blocking = True
 
     def __init__(
