@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tupletree._address import split_address
@@ -15,7 +15,7 @@ from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt
+from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
 from tupletree.errors import FailedException
 
 PORT = 11300
@@ -138,14 +138,16 @@ class TubeSink(Sink):
         self._greenstalk = imported("greenstalk", "beanstalkd")
         self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube)
 
-    def write(self, messages: Sequence[bytes]) -> None:
-        for message in messages:
+    def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
+        refused = {}
+        for index, message in enumerate(messages):
             try:
-                self._client.put(message, **self._options)
-            except self._greenstalk.JobTooBigError as error:
-                raise FailedException(
-                    f"beanstalkd takes no message of {len(message)} bytes: raise its option -z", retry=False
-                ) from error
+                self._client.put(message.data, **self._options)
+            except self._greenstalk.JobTooBigError:
+                refused[index] = FailedException(
+                    f"beanstalkd takes no message of {len(message.data)} bytes: raise its option -z", retry=False
+                )
+        return refused
 
     def close(self) -> None:
         client, self._client = self._client, None

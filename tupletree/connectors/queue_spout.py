@@ -13,7 +13,7 @@ from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, Raw
 from tupletree.connectors.pump import Broken, Connected, Lost, Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
-from tupletree.errors import UnavailableError
+from tupletree.errors import UnavailableError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 
@@ -47,6 +47,8 @@ class QueueSpout(ReplayingSpout):
     reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
 
     def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
+        if not isinstance(max_in_flight, int) or max_in_flight < 1:
+            raise UsageError(f"max_in_flight is {max_in_flight!r}, and a whole number of at least 1 was expected")
         self.source = source
         self.format = format or Raw()
         self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts

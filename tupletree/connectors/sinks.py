@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
+from uuid import UUID
 
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.connectors.formats import Format, FormatError, Raw
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class SinkMessage:
+    """A message to write.
+
+    Attributes:
+        data: the tuple in the bolt's format.
+        id: equal for all replays of a tuple, for systems that drop duplicates; None without ``id_field``.
+    """
+
+    data: bytes
+    id: str | None = None
 
 
 class Sink(ABC):
@@ -24,11 +39,14 @@ class Sink(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Connect."""
+        """Connect. If this raises, nothing may be left open: ``close`` is not called."""
 
     @abstractmethod
-    def write(self, messages: Sequence[bytes]) -> None:
-        """Write messages in their order, and return when the system has confirmed all of them."""
+    def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException] | None:
+        """Write messages in their order, and return when the system has confirmed all of them.
+
+        Return the errors of messages that the system refuses, by index: their tuples fail alone.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -40,14 +58,19 @@ class SinkBolt(BatchingBolt):
 
     A tuple is acked when the system has confirmed its message. While the system is away, tuples fail, and are replayed
     after the pauses of their spout. A tuple that the format cannot write fails without a retry.
+
+    A message that the system refuses, such as one too large, fails alone.
+
+    ``id_field``: the field with the message's id: text, a whole number or a UUID. Without one, messages have no ids.
     """
 
     blocking = True
     max_batch, max_wait_s = 500, 0.01
 
-    def __init__(self, sink: Sink, format: Format | None = None) -> None:
+    def __init__(self, sink: Sink, format: Format | None = None, *, id_field: str | None = None) -> None:
         self.sink = sink
         self.format = format or Raw()
+        self.id_field = id_field
 
     def setup(self) -> None:
         self._is_open = False
@@ -56,10 +79,12 @@ class SinkBolt(BatchingBolt):
         self._close()
 
     def execute_batch(self, tuples: list[Any]) -> None:
-        messages = []
+        messages: list[SinkMessage] = []
+        written: list[Any] = []
         for tup in tuples:
             try:
-                messages.append(self.format.encode(tup))
+                messages.append(SinkMessage(self.format.encode(tup), self._id_of(tup)))
+                written.append(tup)
             except FormatError as error:
                 self.collector.fail(tup, FailedException(str(error), retry=False))
         if not messages:
@@ -68,11 +93,28 @@ class SinkBolt(BatchingBolt):
             if not self._is_open:
                 self.sink.open()
                 self._is_open = True
-            self.sink.write(messages)
+            refused = self.sink.write(messages) or {}
         except self.sink.lost_on as error:
             self._close()
             lost = UnavailableError(f"{self.sink.title}: the connection is lost: {error}")
             raise ReportedFailedException(str(lost)) from error
+        for index, refusal in refused.items():
+            self.collector.fail(written[index], refusal)
+        for refusal in list(refused.values())[:1]:  # the others of a batch are alike
+            self.collector.report_error(refusal)
+
+    def _id_of(self, tup: Any) -> str | None:
+        name = self.id_field
+        if name is None:
+            return None
+        try:
+            value = tup[name]
+        except KeyError as error:
+            raise FormatError(str(error.args[0])) from error
+        text = str(value)
+        if not isinstance(value, str | int | UUID) or not text.isprintable() or not text or text != text.strip():
+            raise FormatError(f"field {name!r} is no id: an id is a whole number, a UUID or printable text")
+        return text
 
     def _close(self) -> None:
         if self._is_open:

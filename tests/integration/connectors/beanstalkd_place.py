@@ -23,6 +23,8 @@ class BeanstalkServer(QueueServer):
 
 
 class BeanstalkPlace(QueuePlace):
+    max_bytes = 65535
+
     def client(self) -> Any:
         return contextlib.closing(
             greenstalk.Client(("127.0.0.1", self.server.port), encoding=None, use=self.name, watch=self.name)

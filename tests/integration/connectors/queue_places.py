@@ -46,11 +46,13 @@ class QueuePlace(ABC):
     """A queue of its own at a server.
 
     ``rejects``: the queue sets messages that are given up aside, and ``rejected`` counts them there. ``port``: of the
-    server, or of a proxy before it, which spouts and bolts connect to.
+    server, or of a proxy before it, which spouts and bolts connect to. ``max_bytes``: the size of the largest message
+    that the server takes, if a test can reach it.
     """
 
     rejects = True
     knows_lag = True
+    max_bytes: int | None = None
 
     def __init__(self, server: Any, name: str) -> None:
         self.server = server

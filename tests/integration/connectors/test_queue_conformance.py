@@ -234,3 +234,19 @@ def test_a_bolt_acks_what_the_queue_has_confirmed(place: QueuePlace, proxy: Prox
         assert any("the connection is lost" in str(error) for _, error in cluster.errors("puts"))
     wait_until(lambda: place.unacknowledged() >= len(TEXTS) + 1, 10)
     assert set(TEXTS) | {"found"} <= {message.decode() for message in place.drain()}
+
+
+def test_a_message_that_the_queue_refuses_fails_alone(place: QueuePlace) -> None:
+    if place.max_bytes is None:
+        pytest.skip("the queue takes messages of any size that a test can send")
+    feeder = FeederSpout(["text"])
+    feeder.feed(["x" * (place.max_bytes + 1)], "large")
+    for number, text in enumerate(TEXTS[:10]):
+        feeder.feed([text], number)
+    with LocalCluster() as cluster:
+        builder = TopologyBuilder()
+        builder.set_bolt("put", place.bolt(Text())).shuffle_grouping(builder.set_spout("texts", feeder))
+        cluster.submit("puts", builder.create_topology())
+        cluster.wait_until(lambda: len(feeder.acked) == 10 and feeder.failed == ["large"])
+        assert any("takes no message of" in str(error) for _, error in cluster.errors("puts"))
+    assert {message.decode() for message in place.drain()} == set(TEXTS[:10])
