@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from beanstalkd_place import BeanstalkPlace, BeanstalkServer
+from nats_place import NatsPlace, NatsServer
 from queue_places import QueuePlace, QueueServer
 
 PLACES: dict[str, tuple[type[QueueServer], type[QueuePlace]]] = {
     "beanstalkd": (BeanstalkServer, BeanstalkPlace),
+    "nats": (NatsServer, NatsPlace),
 }
