@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -114,6 +115,22 @@ def test_a_task_that_ends_returns_its_messages_before_their_time_limit(orders: N
     ended.close()
     (again,) = wait_until(lambda: other.receive(10, 0.02), 10)
     assert (again.data, again.deliveries) == (b"2", 2)
+    other.close()
+
+
+def test_a_message_that_is_kept_is_not_delivered_again_after_its_time_limit(orders: NatsPlace) -> None:
+    orders.put([b"1"])
+    one, other = consumer_of(orders, 1), consumer_of(orders, 1)
+    one.open(10, 0)
+    other.open(10, 1)
+    (first,) = one.receive(10, 0.02)
+    until = monotonic() + 2.5
+    while monotonic() < until:
+        one.keep([first.handle])
+        assert other.receive(10, 0.1) == []
+    (second,) = wait_until(lambda: other.receive(10, 0.1), 10)
+    assert second.deliveries == 2
+    one.close()
     other.close()
 
 
