@@ -6,6 +6,7 @@ import contextlib
 import functools
 import logging
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ from urllib.parse import urlsplit
 from tupletree.errors import UnavailableError, UsageError
 
 _log = logging.getLogger(__name__)
+
+_CUT_PASSWORD = re.compile(r"rediss?://[^@/?#]*[/?#][^=]*@")
+"""A password with a delimiter: its beginning would be taken for a port, and shown."""
 
 
 class KeyInUseError(UsageError):
@@ -40,8 +44,11 @@ class RedisAddress:
         try:
             library.Redis.from_url(self.url).close()
             str(self)
-        except ValueError as error:  # the message omits the URL, which can contain a password
-            raise UsageError(f"{self.user}: its 'url' cannot be used: {error}") from error
+            if _CUT_PASSWORD.match(self.url):
+                raise ValueError("write / ? # in its password as %2F %3F %23")
+        except ValueError as error:  # it may quote a piece of a password as the port
+            reason = str(error).partition(" as ")[0]
+            raise UsageError(f"{self.user}: its 'url' cannot be used: {reason}") from None
 
     def __str__(self) -> str:
         parts = urlsplit(self.url)
@@ -56,17 +63,36 @@ class RedisAddress:
 
     @contextlib.contextmanager
     def client(self, subject: str = "") -> Iterator[Any]:
-        """Return the client of this process. Redis errors raised inside become UnavailableError or KeyInUseError.
+        """Return the client of this process. Errors are those of ``errors``."""
+        with self.errors(subject):
+            yield self.shared_client()
 
-        ``subject``: what the client is used for, named in these errors.
+    def own_client(self, *, is_single: bool = False) -> Any:
+        """Return a new client, which sends each command once: a lost connection is an error.
+
+        ``is_single``: all commands but pipelines use one connection, and the client connects now.
         """
+        library = self._library()
+        return library.Redis.from_url(
+            self.url,
+            single_connection_client=is_single,
+            decode_responses=self.decodes,
+            protocol=2,
+            socket_timeout=self.timeout_s,
+            socket_connect_timeout=self.timeout_s,
+            retry=library.retry.Retry(library.backoff.NoBackoff(), 0),
+        )
+
+    @contextlib.contextmanager
+    def errors(self, subject: str = "", key: str = "prefix") -> Iterator[None]:
+        """Redis errors raised inside become UnavailableError or KeyInUseError, which name ``subject`` and ``key``."""
         errors = self._library().exceptions
         try:
-            yield self.shared_client()
+            yield
         except errors.RedisError as error:
             what = f"{self}: {subject and f'{subject}: '}{error}"
             if isinstance(error, errors.ResponseError) and "WRONGTYPE" in str(error):
-                raise KeyInUseError(f"{what}: the prefix is used by another program") from error
+                raise KeyInUseError(f"{what}: the {key} is used by another program") from error
             raise UnavailableError(what) from error
 
     def close(self) -> None:
