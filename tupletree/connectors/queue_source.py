@@ -19,6 +19,7 @@ class Delivery:
         id: what a person knows the message by, shown in errors and dead letters.
         deliveries: how often the queue has delivered it, this time included; None if the queue does not count.
         headers: those that came with the message.
+        problem: why ``data`` is not a message for the format, if the source can tell: it is given up at once.
     """
 
     data: bytes
@@ -26,6 +27,7 @@ class Delivery:
     id: str = ""
     deliveries: int | None = None
     headers: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
 
 
 class QueueSource(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._replay import Pending
@@ -48,7 +48,7 @@ class QueueSpout(ReplayingSpout):
 
     def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
         if not isinstance(max_in_flight, int) or max_in_flight < 1:
-            raise UsageError(f"max_in_flight is {max_in_flight!r}, and a whole number of at least 1 was expected")
+            raise UsageError(f"{type(self).__name__}: max_in_flight must be a whole number of at least 1")
         self.source = source
         self.format = format or Raw()
         self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts
@@ -106,11 +106,13 @@ class QueueSpout(ReplayingSpout):
                 raise error
 
     def _begin(self, delivery: Delivery) -> None:
-        error = None
-        try:
-            row = self.format.decode(delivery.data)
-        except FormatError as failure:
-            row, error = [delivery.data], failure
+        row: Sequence[Any] = [delivery.data]
+        error = FormatError(delivery.problem) if delivery.problem else None
+        if error is None:
+            try:
+                row = self.format.decode(delivery.data)
+            except FormatError as failure:
+                error = failure
         pending = self._replay.begin(row, DEFAULT_STREAM, delivery.id or repr(delivery.handle))
         pending.attempts = max(0, (delivery.deliveries or 1) - 1)
         self._deliveries[pending] = delivery
