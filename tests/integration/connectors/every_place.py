@@ -5,8 +5,10 @@ from __future__ import annotations
 from beanstalkd_place import BeanstalkPlace, BeanstalkServer
 from nats_place import NatsPlace, NatsServer
 from queue_places import QueuePlace, QueueServer
+from redis_streams_place import RedisStreamsPlace, RedisStreamsServer
 
 PLACES: dict[str, tuple[type[QueueServer], type[QueuePlace]]] = {
     "beanstalkd": (BeanstalkServer, BeanstalkPlace),
     "nats": (NatsServer, NatsPlace),
+    "redis_streams": (RedisStreamsServer, RedisStreamsPlace),
 }
