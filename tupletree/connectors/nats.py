@@ -139,6 +139,10 @@ class JetStreamConsumer(QueueSource):
     def keep(self, handles: Sequence[Any]) -> None:
         self._link.run(self._link.send(handles, b"+WPI"))
 
+    def lag(self) -> int:
+        context = self._link.client.jetstream(timeout=ANSWER_S)
+        return int(self._link.run(context.consumer_info(self._stream, self._durable)).num_pending)
+
     def idle(self, wait_s: float) -> None:
         self._link.run(self._link.rest(wait_s))
 

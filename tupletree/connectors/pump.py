@@ -127,7 +127,8 @@ class Pump(threading.Thread):
             finally:
                 self.is_connected = False
                 self.lag = None
-                self._source.close()
+                with contextlib.suppress(Exception):  # as the contract has it, and no thread may end of it in silence
+                    self._source.close()
             if not self._is_closing.is_set():
                 self._is_closing.wait(self._reconnect.pause_s(max(1, failures)))
 

@@ -19,7 +19,7 @@ from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt
+from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
 from tupletree.errors import UnavailableError, UsageError
 
 
@@ -170,6 +170,11 @@ class StreamSource(_Stream, QueueSource):
         with self.errors():
             self.client.xclaim(*self._me, 0, handles, justid=True)
 
+    def lag(self) -> int | None:
+        with self.errors():
+            groups = self.client.xinfo_groups(self.stream)
+        return next((one.get("lag") for one in groups if one["name"] == self.group.encode()), None)  # Redis 7
+
     def _claim_idle(self, limit: int) -> None:
         """Take over entries of consumers that are gone, from one part of all pending entries."""
         options = (round(self.keep_every_s * 3000), self._cursor, "COUNT", limit, "JUSTID")
@@ -207,8 +212,8 @@ class StreamSink(_Stream, Sink):
     def open(self) -> None:
         self.client = self.address.own_client()
 
-    def write(self, messages: Sequence[bytes]) -> None:
+    def write(self, messages: Sequence[SinkMessage]) -> None:
         with self.errors(), self.client.pipeline(transaction=False) as pipeline:
             for message in messages:
-                pipeline.xadd(self.stream, {self.field: message}, maxlen=self.max_length)
+                pipeline.xadd(self.stream, {self.field: message.data}, maxlen=self.max_length)
             pipeline.execute()
