@@ -17,7 +17,7 @@ MESSAGES = [str(number) for number in range(6_000)]
 CONF = {"topology.workers": 2, "topology.max.spout.pending": 500}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[DevCluster]:
     with DevCluster(slots=2, ackers=2) as running:
         yield running
