@@ -68,7 +68,7 @@ class Tube(QueueSource):
 
     title: ClassVar[str] = "beanstalkd"
     has_delays: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
+    counts = True
 
     def __init__(self, address: str, tube: str, keep_every_s: float) -> None:
         self.address = split_address(address, PORT)

@@ -69,7 +69,7 @@ class JetStreamConsumer(QueueSource):
 
     title: ClassVar[str] = "NATS"
     has_delays: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
+    counts = True
 
     def __init__(self, servers: Servers, subject: str, stream: str, durable: str, ack_wait_s: float) -> None:
         self._servers = checked_servers(servers)

@@ -24,7 +24,7 @@ WAIT_S: Final = 0.02
 """The longest wait for a message: commands of the spout wait at most so long."""
 MAX_RECEIVED: Final = 500
 """The maximum number of messages that are received at a time."""
-LAG_EVERY_S: Final = 5.0
+LAG_EVERY_S: Final = 2.0
 CLOSE_S: Final = 5.0
 """How long ``close`` waits for the last acknowledgements."""
 

@@ -43,13 +43,13 @@ class QueueSource(ABC):
         lost_on: the exceptions that mean a lost connection.
         keep_every_s: seconds between calls of ``keep``, for queues with a time limit for each delivery; None: no calls.
         has_delays: true if ``release`` lets the queue wait; otherwise messages are released when the pause is over.
-        counts: true if ``Delivery.deliveries`` is set.
+        counts: true if ``Delivery.deliveries`` is set, which may depend on the queue; known once ``open`` has returned.
     """
 
     title: ClassVar[str] = "queue"
     lost_on: ClassVar[tuple[type[Exception], ...]] = (OSError,)
     has_delays: ClassVar[bool] = False
-    counts: ClassVar[bool] = False
+    counts: bool = False
     keep_every_s: float | None = None
 
     @abstractmethod

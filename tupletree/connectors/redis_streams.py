@@ -111,7 +111,7 @@ class _Stream:
 class StreamSource(_Stream, QueueSource):
     """A stream as a consumer group's source."""
 
-    counts: ClassVar[bool] = True
+    counts = True
     group: str
     consumer: str | None
     rejected: str | None

@@ -28,10 +28,11 @@ def place(request: pytest.FixtureRequest, queue_servers: dict[str, Any]) -> Queu
     server_class, place_class = PLACES[request.param]
     if reason := server_class.missing():
         pytest.skip(reason)
-    if request.param not in queue_servers:
-        queue_servers[request.param] = server_class()
-        queue_servers[request.param].start()
-    return place_class(queue_servers[request.param], f"q{uuid.uuid4().hex[:8]}")
+    server = queue_servers.get(server_class.__name__)
+    if server is None:
+        server = queue_servers[server_class.__name__] = server_class()
+        server.start()
+    return place_class(server, f"q{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture

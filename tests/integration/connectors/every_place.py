@@ -5,10 +5,13 @@ from __future__ import annotations
 from beanstalkd_place import BeanstalkPlace, BeanstalkServer
 from nats_place import NatsPlace, NatsServer
 from queue_places import QueuePlace, QueueServer
+from rabbitmq_place import ClassicQueuePlace, QuorumQueuePlace, RabbitServer
 from redis_streams_place import RedisStreamsPlace, RedisStreamsServer
 
 PLACES: dict[str, tuple[type[QueueServer], type[QueuePlace]]] = {
     "beanstalkd": (BeanstalkServer, BeanstalkPlace),
     "nats": (NatsServer, NatsPlace),
+    "rabbitmq-classic": (RabbitServer, ClassicQueuePlace),
+    "rabbitmq-quorum": (RabbitServer, QuorumQueuePlace),
     "redis_streams": (RedisStreamsServer, RedisStreamsPlace),
 }
