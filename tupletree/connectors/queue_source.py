@@ -17,7 +17,7 @@ class Delivery:
         data: the message.
         handle: what the source acknowledges it by; hashable, unique within a connection.
         id: what a person knows the message by, shown in errors and dead letters.
-        deliveries: how often the queue has delivered it, this time included; None if the queue does not count.
+        deliveries: how often it was delivered, this time included; None if neither queue nor source counts.
         headers: those that came with the message.
         problem: why ``data`` is not a message for the format, if the source can tell: it is given up at once.
     """

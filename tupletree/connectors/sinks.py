@@ -11,6 +11,7 @@ from uuid import UUID
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.connectors.formats import Format, FormatError, Raw
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
+from tupletree.tuples import Tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,12 @@ class SinkMessage:
     Attributes:
         data: the tuple in the bolt's format.
         id: equal for all replays of a tuple, for systems that drop duplicates; None without ``id_field``.
+        topic: where it goes, for systems in which each message says so.
     """
 
     data: bytes
     id: str | None = None
+    topic: str = ""
 
 
 class Sink(ABC):
@@ -83,7 +86,7 @@ class SinkBolt(BatchingBolt):
         written: list[Any] = []
         for tup in tuples:
             try:
-                messages.append(SinkMessage(self.format.encode(tup), self._id_of(tup)))
+                messages.append(self.message(tup))
                 written.append(tup)
             except FormatError as error:
                 self.collector.fail(tup, FailedException(str(error), retry=False))
@@ -102,6 +105,10 @@ class SinkBolt(BatchingBolt):
             self.collector.fail(written[index], refusal)
         for refusal in list(refused.values())[:1]:  # the others of a batch are alike
             self.collector.report_error(refusal)
+
+    def message(self, tup: Tuple) -> SinkMessage:
+        """Return the message of a tuple. Raises FormatError."""
+        return SinkMessage(self.format.encode(tup), self._id_of(tup))
 
     def _id_of(self, tup: Any) -> str | None:
         name = self.id_field

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from beanstalkd_place import BeanstalkPlace, BeanstalkServer
+from mqtt_place import MqttPlace, MqttServer
 from nats_place import NatsPlace, NatsServer
 from queue_places import QueuePlace, QueueServer
 from rabbitmq_place import ClassicQueuePlace, QuorumQueuePlace, RabbitServer
@@ -10,6 +11,7 @@ from redis_streams_place import RedisStreamsPlace, RedisStreamsServer
 
 PLACES: dict[str, tuple[type[QueueServer], type[QueuePlace]]] = {
     "beanstalkd": (BeanstalkServer, BeanstalkPlace),
+    "mqtt": (MqttServer, MqttPlace),
     "nats": (NatsServer, NatsPlace),
     "rabbitmq-classic": (RabbitServer, ClassicQueuePlace),
     "rabbitmq-quorum": (RabbitServer, QuorumQueuePlace),

@@ -62,10 +62,12 @@ class Letters(Bolt):
         self.collector.ack(tup)
 
 
-def watched(spout: QueueSpout, history: History, *, retry: Any = None, dead_letters: bool = False) -> Topology:
+def watched(
+    spout: QueueSpout, history: History, *, retry: Any = None, dead_letters: bool = False, parallelism: int = 1
+) -> Topology:
     """Return a topology of a spout and a bolt that the history watches. ``history``: made by ``external``."""
     builder = TopologyBuilder()
-    messages = builder.set_spout("messages", spout)
+    messages = builder.set_spout("messages", spout, parallelism)
     builder.set_bolt("watch", Watch(history)).shuffle_grouping(messages)
     if retry is not None:
         messages.set_retry(retry)
