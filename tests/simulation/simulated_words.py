@@ -46,6 +46,16 @@ class Count(BasicStatefulBolt):
         self.state[tup["word"]] += 1
 
 
+class Tally(BasicBolt):
+    """Counts words in a table outside of the topology."""
+
+    def __init__(self, table: Counter[str]) -> None:
+        self.table = table
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        self.table[tup["word"]] += 1
+
+
 class Forgets(Spout):
     """Emits each line once, and keeps none of them."""
 
@@ -111,11 +121,11 @@ class Buggy(Sink):
         raise ZeroDivisionError("a bug")
 
 
-def words(*, spout: Spout | None = None, parallelism: int = 2) -> Topology:
+def words(count: Any = None) -> Topology:
     builder = TopologyBuilder()
-    lines = builder.set_spout("lines", spout or Lines())
-    split = builder.set_bolt("split", Split(), parallelism=parallelism).shuffle_grouping(lines)
-    builder.set_bolt("count", Count(), parallelism=parallelism).fields_grouping(split, "word")
+    lines = builder.set_spout("lines", Lines())
+    split = builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping(lines)
+    builder.set_bolt("count", count or Count(), parallelism=2).fields_grouping(split, "word")
     return builder.create_topology()
 
 

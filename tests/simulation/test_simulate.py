@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from simulated_words import (
     Picky,
     Sink,
     Takes,
+    Tally,
     straight,
     words,
 )
@@ -65,6 +66,14 @@ def test_aligned_checkpoints_count_exactly() -> None:
     report = simulate(words(), FEW, check=exactly, conf=ALIGNED)
     assert report.messages == len(FEW) * len(TEXT)
     assert report.kills > 20
+
+
+@pytest.mark.sized
+def test_each_run_ends_only_when_its_spouts_have_read_everything() -> None:
+    """Also runs in which the spout's worker starts for the last time when the faults are long over."""
+    table: Counter[str] = external(Counter)
+    check = lambda outcome: outcome.compare(outcome.external(table), WORDS, at_least=True)  # noqa: E731
+    assert simulate(words(Tally(table)), FEW, check=check).messages == len(FEW) * len(TEXT)
 
 
 @pytest.mark.parametrize(("kind", "happens"), [("kill", "kills"), ("drop", "lost")])

@@ -48,6 +48,8 @@ PATIENCE_S: Final = 120.0
 """Simulated seconds after the end of the faults in which all messages must be processed."""
 UNBOUNDED_S: Final = 5.0
 """A spout whose source does not end is at its end when it has emitted nothing for so many simulated seconds."""
+RESTS_S: Final = 1.0
+"""Any other spout is at its end when it has emitted nothing for so many simulated seconds."""
 MAX_EMITTED: Final = 20_000
 """Spouts that emit more often than this after the faults have no end."""
 MAX_RAISED: Final = 20
@@ -141,6 +143,7 @@ class Run(SimulatedTopology):
         self._namespaces: dict[str, Namespace] = {}
         self._has_states = CHECKPOINT_SPOUT in topology.components
         self._settle_s = self._settling(topology)
+        self._started_s = 0.0  # when a worker was started last
         self._found: WrongRunError | None = None
 
     def _settling(self, topology: Topology) -> float:
@@ -155,6 +158,7 @@ class Run(SimulatedTopology):
     # What is around tasks and workers
 
     def make_worker(self, slot: Any, number: int) -> Worker:
+        self._started_s = self.now_s
         worker = super().make_worker(slot, number)
         if self.is_telling:
             storyteller = Storyteller(self.history, worker)
@@ -262,12 +266,13 @@ class Run(SimulatedTopology):
         if not task.is_open or len(task.pending) or task.uncommitted:
             return True
         spout: Any = task.spout
+        rests_since_s = max(self.history.last_emitted_s, self._started_s)
         if isinstance(spout, ReplayingSpout):
             if len(spout._replay):
                 return True
             if not getattr(spout, "at_end", True):
-                return self.now_s < self.history.last_emitted_s + UNBOUNDED_S
-        return self.now_s <= self.history.last_emitted_s + 0.2
+                return self.now_s < rests_since_s + UNBOUNDED_S
+        return self.now_s <= rests_since_s + RESTS_S
 
     def _endless(self) -> WrongRunError:
         message = self.history.lost()
