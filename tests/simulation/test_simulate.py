@@ -135,7 +135,9 @@ def test_a_forgotten_ack_is_found() -> None:
 
 
 def test_a_component_that_always_raises_is_found_with_its_exception() -> None:
-    with pytest.raises(CounterexampleError, match="'sink' failed: ZeroDivisionError: a bug, 20 times") as caught:
+    with pytest.raises(
+        CounterexampleError, match="component 'sink' raised ZeroDivisionError: a bug, 20 times"
+    ) as caught:
         simulate(straight(Lines(), Buggy()), range(3))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

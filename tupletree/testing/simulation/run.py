@@ -29,7 +29,7 @@ from tupletree.testing.simulation.deployment import SimulatedTopology
 from tupletree.testing.simulation.history import History, Message, Storyteller
 from tupletree.testing.simulation.outcome import Outcome
 from tupletree.testing.simulation.timeline import NEVER, Faults
-from tupletree.testing.simulation.workers import Worker
+from tupletree.testing.simulation.workers import Worker, raised
 from tupletree.topology import Topology
 from tupletree.v1 import topology_pb2
 from tupletree.windows import WindowedBolt
@@ -189,7 +189,7 @@ class Run(SimulatedTopology):
     def failed(self, worker: Worker, failure: TaskFailedError) -> None:
         """Record that a component raised. It is fatal if it happens again and again."""
         super().failed(worker, failure)
-        why = str(failure)
+        why = raised(failure)
         self.failures[why] += 1
         if self.failures[why] == MAX_RAISED:
             error = WrongRunError(f"{why}, {MAX_RAISED} times: each time its worker died")
@@ -281,9 +281,9 @@ class Run(SimulatedTopology):
         if message is None or after_s < PATIENCE_S:
             return WrongRunError(f"the spouts still emit {seconds}: simulate needs sources that come to an end")
         last = next(iter(self.failures), "")
-        raised = f"; {last}" if last else ""
+        because = f"; {last}" if last else ""
         return WrongRunError(
-            f"{message} is neither acked nor given up {seconds}: it was emitted {message.emissions} times{raised}",
+            f"{message} is neither acked nor given up {seconds}: it was emitted {message.emissions} times{because}",
             [message],
         )
 

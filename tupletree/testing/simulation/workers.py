@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tupletree.errors import named
 from tupletree.parallelism import ExecutorTasks
 from tupletree.testing.simulation.network import Acker, Peers
 from tupletree.testing.simulation.timeline import Timeline
@@ -30,6 +31,11 @@ STEP_S = 0.001
 
 class Killed(BaseException):
     """The process that runs this step is dead: nothing of the step goes on."""
+
+
+def raised(failure: TaskFailedError) -> str:
+    """Return which component raised what."""
+    return f"component {failure.component_id!r} raised {named(failure.__cause__ or failure)}"
 
 
 class Slot:
@@ -66,7 +72,7 @@ class Deployment(Timeline):
 
     def failed(self, worker: Any, failure: TaskFailedError) -> None:
         """End a worker in which a component raised."""
-        worker.kill(str(failure))
+        worker.kill(raised(failure))
 
     def reported(self, worker: Any, component: str, task: int, error: BaseException) -> None:
         """Record an error that a task reported."""
