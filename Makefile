@@ -16,8 +16,8 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
-# Two processes, each a file at a time, in the order of tests/conftest.py.
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# Processes, each a file at a time, in the order of tests/conftest.py. Most tests of daemons wait: three fit on two cores.
+FILES := --dist loadfile --no-loadscope-reorder
 # What runs a second time without what was compiled, where anything was: the tests that call compiled modules.
 PURE_TESTS := $(addprefix tests/unit/,acker windows worker test_tuples.py benches/test_bench_parts.py)
 PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registered_metrics.py platform/test_latency_buckets.py)
@@ -58,12 +58,12 @@ demo: setup ## count words on a whole cluster, by tuples and with Spark, with cr
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)
 
 test: setup servers ## run the tests but the long ones, and those of compiled modules again in plain Python
-	@$(PYTHON) -m pytest tests -m "not long" $(TWO) $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests -m "not long" -n 3 $(FILES) $(PYTEST_ARGS)
 	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
-		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) $(TWO) $(PYTEST_ARGS) || [ $$? -eq 5 ]
+		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 3 $(FILES) $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
-	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized" $(TWO) $(PYTEST_ARGS)
+	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized" -n 2 $(FILES) $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)

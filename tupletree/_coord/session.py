@@ -28,6 +28,8 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.security import make_digest_acl
 
@@ -43,9 +45,8 @@ log = logging.getLogger(__name__)
 # indefinitely; every write here is a compare-and-set or idempotent, so that a late write does no harm.
 REQUEST_TIMEOUT_S = 10.0
 
-# Shares of the connection timeout, one per attempt: a server that is just starting can accept a connection and never
-# answer. kazoo would then wait for the session timeout, which is longer than the whole connection timeout.
-_SHARES = (0.2, 0.8)
+FIRST_ANSWER_S = 2.0
+"""The wait for the first answer of a server, in the first attempt to connect."""
 
 _AWAY = (
     ConnectionLoss,
@@ -82,6 +83,24 @@ def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
     return str(user), str(password)
 
 
+class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's connection, with a bound on the wait for a server's first answer.
+
+    A server that is just starting can accept a connection and never answer. kazoo waits for the session timeout; here
+    the wait begins at ``FIRST_ANSWER_S`` and doubles with each attempt, so that a slow server is waited for as well.
+    """
+
+    _answer_s = FIRST_ANSWER_S
+
+    def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
+        if not isinstance(request, Connect):
+            return super()._invoke(timeout, request, xid)
+        wait_s, self._answer_s = min(timeout, self._answer_s), self._answer_s * 2
+        answer = super()._invoke(wait_s, request, xid)
+        self._answer_s = FIRST_ANSWER_S
+        return answer
+
+
 class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """kazoo's client, guarded against the death of its connection thread.
 
@@ -90,6 +109,10 @@ class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
     """
 
     on_death: Callable[[], None] | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._connection.__class__ = Connection  # kazoo offers no way to choose it
 
     def _call(self, request: Any, async_object: Any) -> Any:
         check_request(request)
@@ -148,13 +171,12 @@ def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None)
     """
     hosts = connect_string(conf)
     timeout_s = int(conf["zookeeper.connection.timeout"]) / 1000
-    for share in _SHARES:
-        client = unstarted(conf)
-        client.on_death = on_death
-        client.start_async().wait(share * timeout_s)
-        if client.connected:
-            return client
-        Thread(target=disconnect, args=(client,), daemon=True).start()  # can take a session timeout
+    client = unstarted(conf)
+    client.on_death = on_death
+    client.start_async().wait(timeout_s)
+    if client.connected:
+        return client
+    Thread(target=disconnect, args=(client,), daemon=True).start()  # can take a while
     raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s")
 
 

@@ -23,7 +23,11 @@ def queue_servers() -> Iterator[dict[str, Any]]:
             server.close()
 
 
-@pytest.fixture(params=sorted(PLACES))
+QUICK = ("beanstalkd", "redis_streams")
+"""The queues of which every test is part of make test; those of the others are long."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in sorted(PLACES)])
 def place(request: pytest.FixtureRequest, queue_servers: dict[str, Any]) -> QueuePlace:
     server_class, place_class = PLACES[request.param]
     if reason := server_class.missing():

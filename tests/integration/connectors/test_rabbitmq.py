@@ -22,6 +22,7 @@ from tupletree.errors import UsageError
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 from tupletree.testing.simulation.external import current
 
+pytestmark = pytest.mark.long
 classic = pytest.mark.parametrize("place", ["rabbitmq-classic"], indirect=True)
 quorum = pytest.mark.parametrize("place", ["rabbitmq-quorum"], indirect=True)
 both = pytest.mark.parametrize("place", ["rabbitmq-classic", "rabbitmq-quorum"], indirect=True)

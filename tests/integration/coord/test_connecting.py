@@ -13,6 +13,7 @@ import pytest
 from tupletree._coord.session import connect, disconnect
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import UnavailableError
+from tupletree.testing import wait_until
 
 
 @pytest.fixture
@@ -56,6 +57,37 @@ def test_a_server_that_forgets_the_first_connection_is_asked_again(
     try:
         assert session.exists("/zookeeper")
         assert len(taken) == 3
+    finally:
+        disconnect(session)
+        for one in taken:
+            one.close()
+
+
+def test_a_session_outlives_a_server_that_comes_back_mute_for_a_moment(
+    listener: socket.socket, zookeeper: EmbeddedZooKeeper
+) -> None:
+    taken: list[socket.socket] = []
+
+    def serve() -> None:
+        """Lead the first connection to ZooKeeper, never answer on the second, and lead the third to ZooKeeper."""
+        for is_mute in (False, True, False):
+            client = listener.accept()[0]
+            taken.append(client)
+            if is_mute:
+                continue
+            server = socket.create_connection((zookeeper.host, zookeeper.port))
+            taken.append(server)
+            threading.Thread(target=copy, args=(server, client), daemon=True).start()
+            threading.Thread(target=copy, args=(client, server), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    session = connect(conf(listener, 10_000))
+    try:
+        assert session.exists("/zookeeper")
+        for one in taken[:]:
+            one.shutdown(socket.SHUT_RDWR)
+        wait_until(lambda: len(taken) == 5 and session.connected, 20, what="the session is back")
+        assert session.exists("/zookeeper")
     finally:
         disconnect(session)
         for one in taken:

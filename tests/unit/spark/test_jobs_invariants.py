@@ -28,7 +28,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )  # fmt: skip
 TO_FIND = settings(
-    SETTINGS, max_examples=1000, phases=[Step.generate], report_multiple_bugs=False, derandomize=True, print_blob=False
+    SETTINGS, max_examples=5000, phases=[Step.generate], report_multiple_bugs=False, derandomize=True, print_blob=False
 )
 """As above; that there is a fault suffices, its smallest example is of no interest."""
 
