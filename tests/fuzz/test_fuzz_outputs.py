@@ -96,7 +96,7 @@ def run(cluster: DevCluster, acks: Path, spout: OddValues) -> tuple[Outcomes, fl
     wait_until(lambda: client.health().verdict == "healthy", 60, what="health is healthy")
     outcomes = Outcomes.read(spout.path)
     if spout.expressions is not None:  # of a component that reports more, only its last errors are kept
-        said = [one.message for one in reports if "it fails" in one.message]
+        said = [one.message for one in reports if "the tuple fails" in one.message]
         assert bool(said) == any(n % 2 == 0 for n in outcomes.failed), f"seed {spout.seed!r}: {said}, {outcomes.failed}"
     return outcomes, neighbour.longest_s
 
