@@ -96,13 +96,18 @@ class Replay:
         """
         if not self._is_live(pending):
             return False
-        if reason is not None:
-            pending.attempts += 1
-            pending.reason = reason
-            if reason.is_final or self.retry.is_last(pending.attempts):
-                return True
+        if self.count_attempt(pending, reason):
+            return True
         self.wait(pending, now_s)
         return False
+
+    def count_attempt(self, pending: Pending, reason: FailReason | None) -> bool:
+        """Count a failed attempt, unless there is no reason. Return true if it was the last one."""
+        if reason is None:
+            return False
+        pending.attempts += 1
+        pending.reason = reason
+        return reason.is_final or self.retry.is_last(pending.attempts)
 
     def wait(self, pending: Pending, now_s: float) -> None:
         """Queue a message, to be emitted again after its pause."""

@@ -63,22 +63,39 @@ class BeanstalkBolt(SinkBolt):
         super().__init__(TubeSink(address, tube, priority, delay_s, ttr_s), format)
 
 
-class Tube(QueueSource):
-    """A tube as a source."""
+class _Connection:
+    """A connection to beanstalkd, which uses one tube."""
 
     title: ClassVar[str] = "beanstalkd"
+
+    def __init__(self, address: str, tube: str) -> None:
+        self.address = split_address(address, PORT)
+        self.tube = tube
+        self._client: Any = None
+
+    def connect(self, **options: Any) -> None:
+        self._greenstalk = imported("greenstalk", "beanstalkd")
+        self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube, **options)
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.close()
+
+
+class Tube(_Connection, QueueSource):
+    """A tube as a source."""
+
     has_delays: ClassVar[bool] = True
     counts = True
 
     def __init__(self, address: str, tube: str, keep_every_s: float) -> None:
-        self.address = split_address(address, PORT)
-        self.tube = tube
+        super().__init__(address, tube)
         self.keep_every_s = keep_every_s
-        self._client: Any = None
 
     def open(self, prefetch: int, task_index: int) -> None:
-        self._greenstalk = imported("greenstalk", "beanstalkd")
-        self._client = self._greenstalk.Client(self.address, encoding=None, watch=self.tube, use=self.tube)
+        self.connect(watch=self.tube)
 
     def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
         found: list[Delivery] = []
@@ -111,32 +128,21 @@ class Tube(QueueSource):
         stats = self._client.stats_tube(self.tube)
         return int(stats["current-jobs-ready"] + stats["current-jobs-delayed"])
 
-    def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(Exception):
-                client.close()
-
     def _each(self, act: Any, handles: Sequence[Any]) -> None:
         for handle in handles:
             with contextlib.suppress(self._greenstalk.NotFoundError):  # its time was over: it is delivered again
                 act(self._greenstalk.Job(handle, b""))
 
 
-class TubeSink(Sink):
+class TubeSink(_Connection, Sink):
     """A tube as a sink."""
 
-    title: ClassVar[str] = "beanstalkd"
-
     def __init__(self, address: str, tube: str, priority: int, delay_s: int, ttr_s: int) -> None:
-        self.address = split_address(address, PORT)
-        self.tube = tube
+        super().__init__(address, tube)
         self._options = {"priority": priority, "delay": delay_s, "ttr": ttr_s}
-        self._client: Any = None
 
     def open(self) -> None:
-        self._greenstalk = imported("greenstalk", "beanstalkd")
-        self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube)
+        self.connect()
 
     def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
         refused = {}
@@ -148,9 +154,3 @@ class TubeSink(Sink):
                     f"beanstalkd takes no message of {len(message.data)} bytes: raise its option -z", retry=False
                 )
         return refused
-
-    def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(Exception):
-                client.close()

@@ -119,8 +119,7 @@ class QueueSpout(ReplayingSpout):
         if error is None:
             self._send(pending)
             return
-        pending.attempts += 1
-        pending.reason = FailReason.of(self.context.component_id, self.context.task_id, error)
+        self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
         self._give_up(pending)
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
@@ -129,13 +128,9 @@ class QueueSpout(ReplayingSpout):
         if delivery is None or pending.stream == self.dead_letters or not self._returns:
             super().fail_because(pending, reason)
             return
-        if reason is not None:
-            pending.attempts += 1
-            pending.reason = reason
-            if reason.is_final or self.retry.is_last(pending.attempts):
-                self._give_up(pending)
-                return
-        if self._replay.done(pending):
+        if self._replay.count_attempt(pending, reason):
+            self._give_up(pending)
+        elif self._replay.done(pending):
             del self._deliveries[pending]
             self._pump.release(self._generation, delivery.handle, self.retry.pause_s(max(1, pending.attempts)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
 import socket
 from abc import ABC, abstractmethod
@@ -11,18 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.integration.transactional.database_servers import Server
+from tupletree._net import ReservedPorts
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_spout import QueueSpout
 from tupletree.connectors.sinks import SinkBolt
 
+PORTS = ReservedPorts()
+"""Ports that connections do not take, so that they are free when a server comes back, too."""
+
 
 def free_port() -> int:
-    """A port below those that the kernel gives to connections, so that it is free when a server comes back, too."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with contextlib.suppress(OSError), socket.socket() as listener:
-            listener.bind(("127.0.0.1", port))
-            return port
+    [port] = PORTS.reserve(1)
+    return port
 
 
 class QueueServer(Server):

@@ -63,20 +63,22 @@ def simulate(
         raise UsageError(f"faults are among {', '.join(KINDS)}, not {faults!r}")
     own = dict(conf or {})
     config.validate(own)
-    totals = Counter(dict.fromkeys(("runs", "messages", "repeats", "kills", "lost"), 0))
     source = _Prepared(topology) if isinstance(topology, Topology) else topology
-    for seed in seeds:
-        run = _judged(source, seed, faults, check, own)
-        messages = run.history.messages.values()
+    return _sum(_judged(source, seed, faults, check, own) for seed in seeds)
+
+
+def _sum(runs: Iterable[Run]) -> Report:
+    totals = Counter(dict.fromkeys(("runs", "messages", "repeats", "kills", "lost"), 0))
+    simulated_s = 0.0
+    for run in runs:
+        simulated_s += run.now_s
         totals.update(
             runs=1,
-            messages=len(messages),
+            messages=len(run.history.messages),
             repeats=run.history.repeats,
             kills=run.crashes,
             lost=run.counts["batches lost"] + run.counts["updates lost"] + run.counts["verdicts lost"],
-            ms=int(run.now_s * 1000),
         )
-    simulated_s = totals.pop("ms", 0) / 1000
     return Report(**totals, simulated_s=simulated_s)
 
 
