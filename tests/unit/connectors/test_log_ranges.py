@@ -1,0 +1,87 @@
+"""RangeFollower: every message of a share once, in order, in turns, with new partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from tupletree.connectors.log_ranges import RangeFollower
+from tupletree.connectors.log_source import Assigned, Bounds, LogRecord, LogSource, Records
+
+
+class Lists(LogSource):
+    """Partitions are lists; the position of a message is ten times its index."""
+
+    def __init__(self, lists, is_numbered=False):
+        self.lists = lists
+        self.is_numbered = is_numbered
+
+    def open(self):
+        pass
+
+    def partitions(self):
+        return list(self.lists)
+
+    def bounds(self, partition):
+        return Bounds(0, 10 * len(self.lists[partition]))
+
+    def read(self, partition, start, end):
+        for index in range(start // 10, end // 10):
+            yield [LogRecord(self.lists[partition][index], 10 * index, 10 * index + 10)]
+
+    def limited(self, partition, start, end, limit):
+        return min(end, start + 10 * limit)
+
+    def close(self):
+        pass
+
+
+def drain(follower, found, starts=None):
+    idle = 0
+    while idle < 3:
+        events = follower.poll(2, 0.0)
+        idle = 0 if events else idle + 1
+        for event in events:
+            if isinstance(event, Records):
+                found[event.partition] += [record.data for record in event.records]
+            elif isinstance(event, Assigned) and starts is not None:
+                starts[event.partition] = event.start
+
+
+@pytest.mark.parametrize("is_numbered", [True, False])
+def test_shares_are_disjoint_and_whole(is_numbered):
+    lists = {f"p{index}": [f"{index}/{message}" for message in range(index)] for index in range(7)}
+    found = defaultdict(list)
+    for task_index in range(3):
+        own = defaultdict(list)
+        drain(RangeFollower(Lists(lists, is_numbered), {}, task_index, 3), own)
+        assert not set(own) & set(found)
+        found |= own
+    assert {name: messages for name, messages in found.items() if messages} == {
+        name: messages for name, messages in lists.items() if messages
+    }
+
+
+def test_it_resumes_and_takes_new_messages_and_tells_of_its_lag():
+    lists = {"a": ["a0", "a1", "a2"], "b": ["b0"]}
+    found, starts = defaultdict(list), {}
+    follower = RangeFollower(Lists(lists), {"a": 20}, 0, 1)
+    drain(follower, found, starts)
+    assert (found, starts) == ({"a": ["a2"], "b": ["b0"]}, {"a": 20, "b": 0})
+    lists["b"] += ["b1", "b2", "b3"]
+    assert follower.lag() == 30
+    drain(follower, found)
+    assert found["b"] == ["b0", "b1", "b2", "b3"]
+    assert follower.lag() == 0
+
+
+def test_partitions_take_turns():
+    lists = {"a": ["a"] * 6, "b": ["b"] * 6}
+    follower = RangeFollower(Lists(lists), {}, 0, 1)
+    read = []
+    for _ in range(30):
+        read += [
+            record.data for event in follower.poll(2, 0.0) if isinstance(event, Records) for record in event.records
+        ]
+    assert read == ["a", "a", "b", "b"] * 3

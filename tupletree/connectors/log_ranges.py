@@ -1,0 +1,95 @@
+"""The follower of any log: it reads range after range of its share."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tupletree.connectors.log_source import Assigned, LogEvent, LogFollower, LogRecord, LogSource, Records
+
+PAUSE_S: Final = 0.01
+"""The pause between two looks at a log that has nothing new."""
+LOOK_EVERY_S: Final = 1.0
+"""How often the list of partitions is read again."""
+
+
+def owner_of(partition: str, tasks: int) -> int:
+    """Return the index of the task that reads a partition. Depends on nothing else, so new partitions move no other."""
+    return zlib.crc32(partition.encode()) % tasks
+
+
+class RangeFollower(LogFollower):
+    """Reads a share of the partitions in turns. A partition without a position is read from its beginning."""
+
+    def __init__(self, source: LogSource, positions: Mapping[str, int], task_index: int, tasks: int) -> None:
+        self._source = source
+        self._positions = dict(positions)  # where the next range of a partition begins
+        self._task_index = task_index
+        self._tasks = tasks
+        self._mine: list[str] = []
+        self._look_at_s = 0.0
+        self._turn = 0
+        self._open: tuple[str, int, Iterator[Sequence[LogRecord]]] | None = None  # partition, end, its rest
+
+    def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            events = self._look() or self._read(limit)
+            if events or time.monotonic() >= deadline_s:
+                return events
+            time.sleep(min(PAUSE_S, wait_s))
+
+    def lag(self) -> int | None:
+        return sum(max(0, self._source.bounds(one).end - self._positions[one]) for one in self._mine)
+
+    def close(self) -> None:
+        self._open = None
+
+    def _look(self) -> list[LogEvent]:
+        """Add new partitions to the share."""
+        now_s = time.monotonic()
+        if now_s < self._look_at_s:
+            return []
+        self._look_at_s = now_s + LOOK_EVERY_S
+        events: list[LogEvent] = []
+        names = self._source.partitions()
+        for index, name in enumerate(names):
+            owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
+            if name and owner == self._task_index and name not in self._mine:
+                start = self._positions.get(name)
+                self._positions[name] = self._source.bounds(name).first if start is None else start
+                self._mine.append(name)
+                events.append(Assigned(name, self._positions[name]))
+        return events
+
+    def _read(self, limit: int) -> list[LogEvent]:
+        """Return the next messages of the range being read, or of the next partition that has some."""
+        for _ in range(len(self._mine) + 1):
+            if self._open is None and not self._begin(limit):
+                continue
+            assert self._open is not None
+            name, end, rest = self._open
+            records = next(rest, None)
+            if records is None:
+                self._open = None
+                self._positions[name] = end
+                return [Records(name, (), end)]
+            if records:
+                self._positions[name] = records[-1].next
+                return [Records(name, records, records[-1].next)]
+        return []
+
+    def _begin(self, limit: int) -> bool:
+        """Begin a range of the partition whose turn it is; return false if it has nothing new."""
+        if not self._mine:
+            return False
+        name = self._mine[self._turn % len(self._mine)]
+        self._turn += 1
+        start, bounds = self._positions[name], self._source.bounds(name)
+        end = self._source.limited(name, start, bounds.end, limit)
+        if end <= start:
+            return False
+        self._open = name, end, iter(self._source.read(name, start, end))
+        return True
