@@ -23,7 +23,7 @@ from tupletree.errors import FailedException
 
 
 class Bounds(NamedTuple):
-    """What a partition has: its first position, and the position after its last message that may be read."""
+    """The extent of a partition: its first position, and the position after its last message that may be read."""
 
     first: int
     end: int
@@ -92,7 +92,7 @@ class LogSource(ABC):
         title: the name of the system, for messages to people.
         lost_on: the exceptions that mean a lost connection.
         metadata_fields: what the log knows of a message beside its data, as fields a spout can add to its rows.
-        is_numbered: true if a partition keeps its index in ``partitions`` for ever.
+        is_numbered: true if a partition keeps its index in ``partitions`` forever.
         keeps_positions: true if the log itself remembers what ``LogFollower.processed`` says, and a follower without
             positions resumes there; otherwise the spout keeps positions in ZooKeeper.
     """
