@@ -146,7 +146,7 @@ def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as
     if conf.get("security.secret.file"):
         try:
             daemon_keyring(conf).verify(text)
-            verdict = "counts"
+            verdict = "valid"
         except UnauthenticatedError as error:
             verdict = str(error)
     if as_json:
@@ -155,7 +155,7 @@ def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as
         click.echo(f"{claims.get('kind')} {claims.get('sub')}, roles: {', '.join(claims.get('roles', [])) or 'none'}")
         click.echo(f"for the cluster '{claims.get('aud')}', until {clock(float(claims.get('exp', 0)))}")
         click.echo(verdict)
-    return 0 if verdict == "counts" or verdict.startswith("not verified") else 1
+    return 0 if verdict == "valid" or verdict.startswith("not verified") else 1
 
 
 def parse_lifetime_s(text: str) -> float:

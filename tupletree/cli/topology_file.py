@@ -36,8 +36,10 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
         made = _call(made.topology, name, path)
     if hasattr(made, "create_topology") and not isinstance(made, type):
         made = made.create_topology()
-    if not isinstance(made, Topology) or not isinstance(conf, dict):
+    if not isinstance(made, Topology):
         raise UsageError(f"{name}() in {path} must return a Topology, not {type(made).__name__}")
+    if not isinstance(conf, dict):
+        raise UsageError(f"{name}() in {path} must return a dict after the Topology, not {type(conf).__name__}")
     return made, dict(conf), path.stem
 
 

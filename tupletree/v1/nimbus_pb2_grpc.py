@@ -231,7 +231,7 @@ class NimbusServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportWorker(self, request_iterator, context):
-        """A worker's life signs with its statistics, one each second for as long as the same nimbus leads; each is answered.
+        """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered.
         All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

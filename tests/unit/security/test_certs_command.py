@@ -98,7 +98,7 @@ def test_a_token_is_issued_with_the_secret_and_shown(run: Any, tmp_path: Path) -
     assert status == 0
     token = text.strip()
     shown = json.loads(run("token", "show", token, "--json", *secret)[1])
-    assert (shown["sub"], shown["roles"], shown["verdict"]) == ("alice", ["submit"], "counts")
+    assert (shown["sub"], shown["roles"], shown["verdict"]) == ("alice", ["submit"], "valid")
     assert abs(shown["exp"] - time.time() - 12 * 3600) < 60
     status, text, _ = run("token", "show", token)
     assert status == 0 and "not verified" in text
