@@ -6,21 +6,19 @@ import asyncio
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http_connection import Connection, Handler, Limits, Page
-from tupletree._net import bind
+from tupletree._daemon.http_connection import Handler, Limits, Page
+from tupletree._daemon.http_listener import HttpListener
 from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
 from tupletree._security.rights import PAGES, Right
 from tupletree.errors import ForbiddenError, TupletreeError, UnauthenticatedError
-
-_HANDSHAKE_S: Final = 10.0
 
 
 class HttpServer:
@@ -45,58 +43,26 @@ class HttpServer:
         self._readiness = readiness
         self._registry = registry
         own: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
-        self._routes = own | dict(routes or {})
-        self._limits = limits or Limits()
         self._security = current() if security is None else security
         self._gate = Gatekeeper(self._security)
         self._certificates = CertificateWatch(self._security.tls, registry) if self._security.tls else None
         self._watching: asyncio.Task[None] | None = None
-        self._server: asyncio.Server | None = None
-        self._open: dict[asyncio.Task[None], None] = {}  # the oldest connection first
+        self._listener = HttpListener(own | dict(routes or {}), limits or Limits(), self._refused)
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
-        listener = bind(host, port)
-        context = None
-        if self._certificates is not None:
-            context = self._certificates.server_context()
-            self._watching = asyncio.create_task(self._certificates.keep())
-        tls: dict[str, Any] = {} if context is None else {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_S}
-        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=128, **tls)
-        return int(listener.getsockname()[1])
+        if self._certificates is None:
+            return await self._listener.start(host, port)
+        context = self._certificates.server_context()
+        bound = await self._listener.start(host, port, context)
+        self._watching = asyncio.create_task(self._certificates.keep())
+        return bound
 
     async def stop(self) -> None:
         """Stop listening and end open connections within a second. Idempotent."""
-        server, self._server = self._server, None
-        if server is None:
-            return
         if self._watching is not None:
             self._watching.cancel()
-        for listener in server.sockets:
-            asyncio.get_running_loop().remove_reader(listener)
-        await asyncio.sleep(0)  # asyncio loses a socket if its server closes between accept and connection_made
-        server.close()
-        for task in self._open:
-            task.cancel()
-        if self._open:
-            await asyncio.wait(self._open)
-        await server.wait_closed()
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:  # accepted before stop, but reported only afterwards
-            writer.transport.abort()
-            return
-        if len(self._open) >= self._limits.connections:
-            oldest = next((task for task in self._open if not task.cancelling()), None)
-            if oldest is not None:
-                oldest.cancel()
-        task = asyncio.create_task(Connection(reader, writer, self._routes, self._limits, self._refused).serve())
-        self._open[task] = None
-        task.add_done_callback(lambda _: self._ended(task, writer))
-
-    def _ended(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
-        del self._open[task]
-        writer.transport.abort()
+        await self._listener.stop()
 
     async def _refused(self, path: str, authorization: str | None) -> Page | None:
         if self._security.keyring is None:

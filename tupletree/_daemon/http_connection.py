@@ -3,8 +3,9 @@
     wait (idle_s) -> read a request (request_s, header_bytes) -> answer it (request_s) -> wait …
                                 \\_ not HTTP, too slow, too large, a body: one answer, then the end
 
-Requests are answered in order, also if a client pipelines them. A handler takes no arguments: a query is ignored, a
-request body is refused. The client's right to the path is checked before the handler is called.
+Requests are answered in order, also if a client pipelines them. A query is ignored. A handler takes no arguments, and a
+body is refused; a ``Receiver`` gets the request with its body. The client's right to the path is checked before either
+is called.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -27,12 +28,38 @@ Page = tuple[HTTPStatus, str, bytes]
 Handler = Callable[[], Page | Awaitable[Page]]
 """Serves GET and HEAD of one path, in the daemon's event loop. An exception is logged and answered with 500."""
 
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request with its body, for a ``Receiver``. Names of headers are in lower case."""
+
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header that occurs once; None if it is missing or occurs several times."""
+        sought = name.lower().encode()
+        values = [value for known, value in self.headers if known == sought]
+        return values[0].decode("latin-1") if len(values) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Serves POST of one path. A body larger than ``max_body_bytes`` is refused, and is not read to its end."""
+
+    receive: Callable[[Request], Awaitable[Page]]
+    max_body_bytes: int
+
+
+Route = Handler | Receiver
+"""Serves one path."""
 Guard = Callable[[str, str | None], Awaitable[Page | None]]
 """Checks access to a path, given the Authorization header: returns the refusal, or None if access is allowed."""
 
 _CHUNK_BYTES: Final = 16 * 1024
 _CLOSE_S: Final = 0.5  # for the client to read the last answer before the connection is cut
-_METHODS: Final = (b"GET", b"HEAD")
+_READING: Final = (b"GET", b"HEAD")
+_RECEIVING: Final = (b"POST",)
 
 
 @dataclass(frozen=True)
@@ -42,7 +69,8 @@ class Limits:
     header_bytes: int = 16 * 1024  # request line and headers
     request_s: float = 10.0  # for a request to arrive once begun, and for its answer to be read
     idle_s: float = 75.0  # between requests
-    connections: int = 128  # a further connection ends the oldest
+    connections: int = 128  # a further connection ends the oldest that waits for no handler
+    retry_after_s: int | None = None  # the header Retry-After of responses with status 503; None: no header
 
 
 class Connection:
@@ -55,15 +83,20 @@ class Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        routes: Mapping[str, Handler],
+        routes: Mapping[str, Route],
         limits: Limits,
         guard: Guard | None = None,
     ) -> None:
+        self.is_answering = False  # a handler works on a request that has arrived whole
         self._guard = guard
         self._reader = reader
         self._writer = writer
         self._routes = routes
         self._limits = limits
+        receives = any(isinstance(route, Receiver) for route in routes.values())
+        reads = not all(isinstance(route, Receiver) for route in routes.values())
+        self._methods = (_READING if reads else ()) + (_RECEIVING if receives else ())  # of any path
+        self._allowed = self._methods  # of the path of the current request
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
         # drain returns only when the kernel has all bytes. (With TLS, a limit of 0 would count as already reached.)
         writer.transport.set_write_buffer_limits(0 if writer.get_extra_info("sslcontext") is None else 1)
@@ -114,23 +147,56 @@ class Connection:
         self._http.receive_data(await self._reader.read(_CHUNK_BYTES))
 
     async def _page(self, request: h11.Request) -> Page:
-        has_body = not isinstance(self._http.next_event(), h11.EndOfMessage)
-        if request.method not in _METHODS:
-            return plain(HTTPStatus.METHOD_NOT_ALLOWED)
-        if has_body:
-            return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         path = request.target.partition(b"?")[0].decode("ascii")
+        route = self._routes.get(path)
+        is_receiver = isinstance(route, Receiver)
+        has_body = not is_receiver and not isinstance(self._http.next_event(), h11.EndOfMessage)
+        self._allowed = self._methods if route is None else _RECEIVING if is_receiver else _READING
+        if request.method not in self._allowed:
+            return plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        if has_body and request.method not in _RECEIVING:
+            return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         if self._guard is not None and (refused := await self._guard(path, _authorization(request))) is not None:
             return refused
-        handler = self._routes.get(path)
-        if handler is None:
+        if route is None:
             return plain(HTTPStatus.NOT_FOUND)
+        if not isinstance(route, Receiver):
+            return await self._call(path, route)
+        body = await self._body(request, route.max_body_bytes)
+        if body is None:
+            return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        whole = Request(list(request.headers), body)
+        return await self._call(path, lambda: route.receive(whole))
+
+    async def _call(self, path: str, handler: Handler) -> Page:
+        self.is_answering = True
         try:
             page = handler()
             return page if isinstance(page, tuple) else await page
         except Exception:
             log.exception("http.failed path=%s", path)
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        finally:
+            self.is_answering = False
+
+    async def _body(self, request: h11.Request, limit: int) -> bytes | None:
+        """Return the body of a request; None if it is larger than ``limit``. Raises as ``_next_request``."""
+        length = next((value for name, value in request.headers if name == b"content-length"), b"0")
+        if int(length) > limit:
+            return None
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
+            self._writer.write(go_on or b"")
+        body = bytearray()
+        async with asyncio.timeout(self._limits.request_s):
+            while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
+                if event is h11.NEED_DATA:
+                    await self._receive()
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                    if len(body) > limit:
+                        return None
+        return bytes(body)
 
     async def _send(self, page: Page, *, with_body: bool) -> None:
         """Send a response. Raises OSError, including TimeoutError, if the client does not read it."""
@@ -143,7 +209,9 @@ class Connection:
         if status is HTTPStatus.UNAUTHORIZED:
             headers.append(("www-authenticate", "Bearer"))
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append(("allow", b", ".join(_METHODS).decode()))
+            headers.append(("allow", b", ".join(self._allowed).decode()))
+        if status is HTTPStatus.SERVICE_UNAVAILABLE and self._limits.retry_after_s is not None:
+            headers.append(("retry-after", str(self._limits.retry_after_s)))
         if self._http.their_state is not h11.DONE:  # further bytes from the client are invalid or unread
             headers.append(("connection", "close"))
         events: list[h11.Event] = [h11.Response(status_code=status, reason=status.phrase, headers=headers)]
