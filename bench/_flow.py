@@ -204,7 +204,7 @@ def drive(
         "acker": [process.pid for process in cluster.processes if process.role == "acker"],
         **(others or {}),
     }
-    use = _Use(pids)
+    use = Use(pids)
     tell(directory, GO, {})
     if run.is_tracked:
         _wait(cluster, run, names, run.timeout_s)
@@ -231,7 +231,7 @@ def drive(
     )
 
 
-class _Use:
+class Use:
     """CPU use of processes, by role, and of the rest of the machine, from now until ``stop``."""
 
     def __init__(self, pids: Mapping[str, Sequence[int]]) -> None:

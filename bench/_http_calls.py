@@ -1,4 +1,4 @@
-"""A slow HTTP server on loopback, and a client with keep-alive connections, both with minimal overhead."""
+"""A slow HTTP server on loopback, and clients with keep-alive connections, all with minimal overhead."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+POST: Final = b"POST / HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 REQUEST: Final = b"GET /%d HTTP/1.1\r\nHost: bench\r\n\r\n"
 ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 END_OF_HEAD: Final = b"\r\n\r\n"
@@ -60,6 +61,46 @@ class _Calling(asyncio.Protocol):
         self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(REQUEST % number)
         return await self._answer
+
+
+class Poster(asyncio.Protocol):
+    """A keep-alive connection that posts one request at a time."""
+
+    def __init__(self) -> None:
+        self._answer: asyncio.Future[bytes] | None = None
+        self._received = b""
+
+    @classmethod
+    async def connect(cls, port: int) -> Poster:
+        """Connect to a server on this machine."""
+        _, protocol = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
+        return protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, end, body = self._received.partition(END_OF_HEAD)
+        if end and len(body) >= int(head.lower().partition(b"content-length: ")[2].split(b"\r", 1)[0]):
+            received, self._received = self._received, b""
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(received)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error or ConnectionResetError("the server closed the connection"))
+
+    async def post(self, body: bytes) -> bytes:
+        """Post a body and return the response, head and body. Raises OSError if the connection ends."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(POST % len(body) + body)
+        return await self._answer
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
 
 
 class Client:

@@ -138,10 +138,17 @@ class Connection:
                     await self._receive()
             except TimeoutError:
                 return None
-        async with asyncio.timeout(self._limits.request_s):
-            while (event := self._http.next_event()) is h11.NEED_DATA:
-                await self._receive()
+        event = await self._next_event()
         return event if isinstance(event, h11.Request) else None
+
+    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
+        """Return the next event. Raises TimeoutError if it has not arrived after ``request_s``."""
+        event = self._http.next_event()
+        if event is h11.NEED_DATA:  # a timeout costs as much as parsing a header, and most requests are there
+            async with asyncio.timeout(self._limits.request_s):
+                while (event := self._http.next_event()) is h11.NEED_DATA:
+                    await self._receive()
+        return event
 
     async def _receive(self) -> None:
         self._http.receive_data(await self._reader.read(_CHUNK_BYTES))
@@ -180,22 +187,24 @@ class Connection:
             self.is_answering = False
 
     async def _body(self, request: h11.Request, limit: int) -> bytes | None:
-        """Return the body of a request; None if it is larger than ``limit``. Raises as ``_next_request``."""
+        """Return the body of a request; None if it is larger than ``limit``. Raises as ``_next_request``.
+
+        At most two times ``request_s`` passes until a body is complete or refused.
+        """
         length = next((value for name, value in request.headers if name == b"content-length"), b"0")
         if int(length) > limit:
             return None
         if self._http.they_are_waiting_for_100_continue:
             go_on = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
             self._writer.write(go_on or b"")
-        body = bytearray()
-        async with asyncio.timeout(self._limits.request_s):
-            while not isinstance(event := self._http.next_event(), h11.EndOfMessage):
-                if event is h11.NEED_DATA:
-                    await self._receive()
-                elif isinstance(event, h11.Data):
-                    body += event.data
-                    if len(body) > limit:
-                        return None
+        body, ends_s = bytearray(), asyncio.get_running_loop().time() + self._limits.request_s
+        while not isinstance(event := await self._next_event(), h11.EndOfMessage):
+            if isinstance(event, h11.Data):
+                body += event.data
+            if len(body) > limit:
+                return None
+            if asyncio.get_running_loop().time() > ends_s:
+                raise TimeoutError
         return bytes(body)
 
     async def _send(self, page: Page, *, with_body: bool) -> None:
@@ -219,8 +228,9 @@ class Connection:
             events.append(h11.Data(data=body))
         events.append(h11.EndOfMessage())
         self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
-        async with asyncio.timeout(self._limits.request_s):
-            await self._writer.drain()
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(self._limits.request_s):
+                await self._writer.drain()
 
     async def _linger(self) -> None:
         """Let the client read the last answer: closing while the client still sends would reset the connection."""
