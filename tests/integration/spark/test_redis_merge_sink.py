@@ -14,12 +14,12 @@ import pytest
 import redis
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree._sinks.redis_values import checked_columns
 from tupletree._stores.redis import RedisAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sinks.redis import RedisHashes, Staged, Stager
-from tupletree.spark.sinks.redis_values import checked_columns
 
 RULES = {"n": "add", "d": "add", "low": "min", "high": "max", "last": "replace"}
 TYPES = [("k", "string"), ("n", "long"), ("d", "double"), ("low", "long"), ("high", "string"), ("last", "double")]

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from sql_places import PostgresTablesPlace, Run, counts, postgres, state
 
 from tests.integration.transactional.database_servers import PostgresServer
+from tupletree._sinks.sql_plan import Roles
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sinks.postgres_writer import REPORT, Writer
-from tupletree.spark.sinks.sql_plan import Roles
 
 A = TransactionAttempt
 

@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 from sql_places import PostgresTablesPlace, SqliteTablesPlace, SqlPlace, postgres
 
 from tests.integration.transactional.database_servers import PostgresServer
+from tupletree._sinks.postgres_statements import PostgresStatements, staging_table
+from tupletree._sinks.sql_plan import Roles
+from tupletree._sinks.sqlite_commits import rows_of
 from tupletree.attempt import TransactionAttempt
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sinks.postgres import PostgresTables, Staged
-from tupletree.spark.sinks.postgres_statements import PostgresStatements, staging_table
 from tupletree.spark.sinks.postgres_writer import csv_of
-from tupletree.spark.sinks.sql_plan import Roles
-from tupletree.spark.sinks.sqlite import SqliteTables, StagedRows, rows_of
+from tupletree.spark.sinks.sqlite import SqliteTables, StagedRows
 
 COLUMNS = {
     **{"k": "string", "j": "bigint", "added": "bigint", "low": "double", "high": "string"},

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tupletree._sinks.redis_values import Column, checked_columns, encoded_key, hash_name, packed, text
 from tupletree.errors import UsageError
 from tupletree.spark.sinks.redis import RedisHashes
-from tupletree.spark.sinks.redis_values import Column, checked_columns, encoded_key, hash_name, packed, text
 
 TEXTS = st.none() | st.text(alphabet="ab:%25A3null", max_size=5)
 KEYS = st.tuples(TEXTS, TEXTS)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tupletree._sinks.sql_plan import Roles
+from tupletree._sinks.sqlite_statements import SqliteStatements
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sink import SinkScope
-from tupletree.spark.sinks.sql_plan import Roles
 from tupletree.spark.sinks.sqlite import SqliteTables, StagedRows
-from tupletree.spark.sinks.sqlite_statements import SqliteStatements
 
 A = TransactionAttempt
 NO_SPARK: Any = None
@@ -94,7 +94,7 @@ def test_a_constraint_of_the_users_is_a_mistake_and_nothing_is_written(path: Pat
 def test_a_full_disk_makes_it_unavailable_and_writes_nothing(path: Path) -> None:
     tables = opened(path)
     commit(tables, 1, ("a", 1))
-    tables._file.use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
+    tables._tables._file.use(lambda connection: connection.execute("PRAGMA max_page_count = 20"))
     many = [(f"word {number}", 1) for number in range(10_000)]
     with pytest.raises(UnavailableError, match="database or disk is full"):
         commit(tables, 2, *many)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tupletree._sinks.sql_plan import Column, Kind, Plan, Role, Roles, StoredColumn, StoredTable
+from tupletree._sinks.sql_rules import FORMAT, Note, Step, decide
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UsageError
-from tupletree.spark.sinks.sql_plan import Column, Kind, Plan, Role, Roles, StoredColumn, StoredTable
-from tupletree.spark.sinks.sql_rules import FORMAT, Note, Step, decide
 
 A = TransactionAttempt
 
@@ -150,9 +150,7 @@ def test_what_a_commit_is_to_do_follows_from_the_note(note: Note, is_opaque: boo
     ],
 )
 def test_an_attempt_that_is_over_is_told_so(note: Note, is_opaque: bool, message: str) -> None:
-    with pytest.raises(
-        StaleAttemptError, match=f"table 't': transaction 5 .*{message}.*give this pipeline a new table"
-    ):
+    with pytest.raises(StaleAttemptError, match=f"table 't': transaction 5 .*{message}.*give it a new table"):
         decide("t", note, "p", A(5, 7), is_opaque)
 
 

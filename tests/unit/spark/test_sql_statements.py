@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tupletree._sinks.postgres_statements import PostgresStatements, staged_rows, staging_prefix, staging_table
+from tupletree._sinks.sql_plan import Plan, Roles
+from tupletree._sinks.sqlite_commits import rows_of
+from tupletree._sinks.sqlite_statements import SqliteStatements, affinity, decimal_max, decimal_min, decimal_sum
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
-from tupletree.spark.sinks.postgres_statements import PostgresStatements, staged_rows, staging_prefix, staging_table
 from tupletree.spark.sinks.postgres_writer import csv_of
 from tupletree.spark.sinks.sql import SqlState
-from tupletree.spark.sinks.sql_plan import Plan, Roles
-from tupletree.spark.sinks.sqlite import rows_of
-from tupletree.spark.sinks.sqlite_statements import SqliteStatements, affinity, decimal_max, decimal_min, decimal_sum
 
 
 def plan(key: Any, columns: dict[str, str], table: str = "t", **given: Any) -> Plan:

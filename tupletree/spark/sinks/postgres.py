@@ -17,20 +17,20 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tupletree._stores.postgres import PostgresAddress
-from tupletree.attempt import TransactionAttempt
-from tupletree.errors import UnavailableError, UsageError
-from tupletree.spark.results import quoted as spark_name
-from tupletree.spark.sinks.postgres_statements import (
+from tupletree._sinks.postgres_statements import (
     PostgresStatements,
     staged_rows,
     staging_prefix,
     staging_table,
     stored_table,
 )
-from tupletree.spark.sinks.sql_plan import Plan
-from tupletree.spark.sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
-from tupletree.spark.sinks.sql_statements import quoted
+from tupletree._sinks.sql_plan import Plan
+from tupletree._sinks.sql_rules import COMMITS, FORMAT, Note, Step, decide, no_undo
+from tupletree._sinks.sql_statements import quoted
+from tupletree._stores.postgres import PostgresAddress
+from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.spark.results import quoted as spark_name
 
 if TYPE_CHECKING:
     import psycopg

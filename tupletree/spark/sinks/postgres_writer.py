@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.csv
 
+from tupletree._sinks.postgres_statements import TAGS, PostgresStatements
+from tupletree._sinks.sql_plan import Kind, Plan
 from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.spark.sinks.postgres_statements import TAGS, PostgresStatements
-from tupletree.spark.sinks.sql_plan import Kind, Plan
 
 REPORT = "partition BIGINT, task BIGINT, rows BIGINT, problem STRING, may_pass BOOLEAN"
 """The columns that a task returns, in Spark's DDL."""

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import PythonException
 
+from tupletree._sinks.redis_script import MERGE
+from tupletree._sinks.redis_values import Column, checked_columns, hash_name, packed
 from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.spark.sink import Sink, SinkScope
-from tupletree.spark.sinks.redis_script import MERGE
-from tupletree.spark.sinks.redis_values import Column, checked_columns, hash_name, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

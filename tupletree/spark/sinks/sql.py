@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tupletree._sinks.sql_plan import Plan, Roles
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UsageError
 from tupletree.spark.sink import Sink, SinkScope
-from tupletree.spark.sinks.sql_plan import Plan, Roles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,8 @@ from __future__ import annotations  # pure
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from tupletree.spark.sinks.sql_plan import Column, Plan, Role
+from tupletree._sinks.sql_plan import Column, Plan, Role
+from tupletree._sinks.sql_rules import undo_table
 
 EXISTED = "tupletree_existed"
 """The column of an undo table that is true if the row existed before. User columns cannot have this name."""
@@ -25,12 +26,12 @@ def listed(columns: Sequence[Column], prefix: str = "") -> str:
 
 
 class Statements(ABC):
-    """The statements for one plan."""
+    """The statements for one plan. ``undo``: the name of the undo table, if it is not named by its table."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, undo: str = "") -> None:
         self.plan = plan
         self.table = quoted(plan.table)
-        self.undo_name = f"tupletree_undo_{plan.table}"
+        self.undo_name = undo or undo_table(plan.table)
         self.undo = quoted(self.undo_name)
         self.keys = listed(plan.keys)
         self.columns = listed(plan.columns)

@@ -109,50 +109,55 @@ class Plan:
 
 
 class Roles:
-    """The roles that the user assigned to columns, checked. UsageError for invalid assignments."""
+    """The roles that the user assigned to columns, checked. UsageError for invalid assignments.
+
+    ``user``: the class that the user wrote, named in errors.
+    """
 
     def __init__(
         self,
         table: str,
         key: str | Sequence[str],
-        add: str | Sequence[str],
-        min: str | Sequence[str],
-        max: str | Sequence[str],
-        replace: str | Sequence[str],
-        last: Mapping[str, str] | Sequence[str],
+        add: str | Sequence[str] = (),
+        min: str | Sequence[str] = (),
+        max: str | Sequence[str] = (),
+        replace: str | Sequence[str] = (),
+        last: Mapping[str, str] | Sequence[str] = (),
+        user: str = "SqlState",
     ) -> None:
-        self.table = _check_table(table)
-        self.key = _names("key", key)
+        self._user = user
+        self.table = _check_table(user, table)
+        self.key = _names(user, "key", key)
         if not self.key:
             raise UsageError(
-                f"SqlState, table {table!r}: key names no column; the columns that identify a row were expected"
+                f"{user}, table {table!r}: key names no column; the columns that identify a row were expected"
             )
         if not isinstance(last, Mapping) and last != ():
             raise UsageError(
-                f"SqlState, table {table!r}: last={last!r}: a dict from each column to its ordering column was"
+                f"{user}, table {table!r}: last={last!r}: a dict from each column to its ordering column was"
                 " expected, such as {'status': 'at'}"
             )
         self.last = dict(last) if isinstance(last, Mapping) else {}
         given = {
             Role.KEY: self.key,
-            Role.ADD: _names("add", add),
-            Role.MIN: _names("min", min),
-            Role.MAX: _names("max", max),
-            Role.REPLACE: _names("replace", replace),
-            Role.LAST: _names("last", list(self.last)),
+            Role.ADD: _names(user, "add", add),
+            Role.MIN: _names(user, "min", min),
+            Role.MAX: _names(user, "max", max),
+            Role.REPLACE: _names(user, "replace", replace),
+            Role.LAST: _names(user, "last", list(self.last)),
         }
         self.of: dict[str, Role] = {}
         for role, names in given.items():
             for name in names:
                 self._give(name, role)
-        for name in dict.fromkeys(_names("last", list(self.last.values()))):
+        for name in dict.fromkeys(_names(user, "last", list(self.last.values()))):
             if self.of.get(name) != Role.MAX:  # an ordering column may be named in max as well
                 self._give(name, Role.MAX, "the ordering column of last")
 
     def _give(self, name: str, role: Role, what: str = "") -> None:
         if name in self.of:
             raise UsageError(
-                f"SqlState, table {self.table!r}: column {name!r} is in {self.of[name].value} and in"
+                f"{self._user}, table {self.table!r}: column {name!r} is in {self.of[name].value} and in"
                 f" {what or role.value}: one role for each column was expected"
             )
         self.of[name] = role
@@ -236,22 +241,22 @@ class StoredTable:
             )
 
 
-def _check_table(name: str) -> str:
+def _check_table(user: str, name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"SqlState: table {name!r}: a name has 1 to 48 letters, digits and underscores, and does not begin with"
+            f"{user}: table {name!r}: a name has 1 to 48 letters, digits and underscores, and does not begin with"
             " sqlite_, pg_ or tupletree_"
         )
     return name
 
 
-def _names(role: str, given: str | Sequence[str]) -> list[str]:
+def _names(user: str, role: str, given: str | Sequence[str]) -> list[str]:
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name:
-            raise UsageError(f"SqlState: {role}={given!r}: names of columns were expected")
+            raise UsageError(f"{user}: {role}={given!r}: names of columns were expected")
         if name.lower().startswith("tupletree_"):
-            raise UsageError(f"SqlState: {role}: column {name!r} begins with tupletree_, which is a reserved prefix")
+            raise UsageError(f"{user}: {role}: column {name!r} begins with tupletree_, which is a reserved prefix")
     return names
 
 

@@ -19,9 +19,9 @@ from __future__ import annotations  # pure
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
+from tupletree._sinks.sql_plan import Column, Kind, Role, StoredColumn, StoredTable
+from tupletree._sinks.sql_statements import Statements, quoted
 from tupletree.attempt import TransactionAttempt
-from tupletree.spark.sinks.sql_plan import Column, Kind, Role, StoredColumn, StoredTable
-from tupletree.spark.sinks.sql_statements import Statements, quoted
 
 TAGS = ("tupletree_partition", "tupletree_task", "tupletree_row")
 """The columns of a staging table that precede the columns of the result."""

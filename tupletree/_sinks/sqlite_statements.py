@@ -14,8 +14,8 @@ from __future__ import annotations  # pure
 import decimal
 from collections.abc import Mapping, Sequence
 
-from tupletree.spark.sinks.sql_plan import Column, Kind, Plan, Role, StoredColumn, StoredTable
-from tupletree.spark.sinks.sql_statements import Statements, quoted
+from tupletree._sinks.sql_plan import Column, Kind, Plan, Role, StoredColumn, StoredTable
+from tupletree._sinks.sql_statements import Statements, quoted
 
 _TYPES = {
     Kind.INTEGER: "INTEGER",

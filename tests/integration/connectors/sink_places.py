@@ -1,0 +1,56 @@
+"""Where the tables of the tests of transactional sinks are, and what their own clients see and do there."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from tupletree.connectors.column_sink import ColumnSink
+from tupletree.connectors.sqlite import SqliteSink
+
+COLUMNS = {"word": "string", "count": "bigint"}
+
+
+class SinkPlace(Protocol):
+    """An empty table ``counts`` of words, a new one for each test."""
+
+    def sink(self) -> ColumnSink:
+        """The sink, as a user writes it. It gives up after a second."""
+
+    def counts(self) -> Mapping[str, int]:
+        """What the table has, read by the system's own client."""
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, no commit comes to an end."""
+
+    def cut(self) -> None:
+        """Break every connection."""
+
+
+class SqlitePlace:
+    """A file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "sink.db"
+
+    def sink(self) -> ColumnSink:
+        return SqliteSink(self.path, "counts", COLUMNS, key="word", timeout_s=1)
+
+    def counts(self) -> Mapping[str, int]:
+        with contextlib.closing(sqlite3.connect(self.path)) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'counts'").fetchone():
+                return {}
+            return dict(connection.execute("SELECT word, count FROM counts").fetchall())
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("ROLLBACK")
+
+    def cut(self) -> None:
+        """Do nothing: a file has no connection that breaks."""

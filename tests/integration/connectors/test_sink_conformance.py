@@ -1,0 +1,224 @@
+"""What every transactional sink does, at its real server: a transaction's rows are written once, whatever crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sink_places import SinkPlace, SqlitePlace
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.column_sink import ColumnSink
+from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
+from tupletree.testing import wait_until
+
+OwnSink = Callable[..., ColumnSink]
+
+
+@pytest.fixture(params=["sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> SinkPlace:
+    return SqlitePlace(tmp_path)
+
+
+@pytest.fixture
+def opened(place: SinkPlace) -> Iterator[OwnSink]:
+    """Opens the sink of an owner, as a task gets it: pickled."""
+    with contextlib.ExitStack() as stack:
+
+        def open_sink(owner: str = "words/count/0", *, is_opaque: bool = False) -> ColumnSink:
+            sink: ColumnSink = pickle.loads(pickle.dumps(place.sink()))
+            sink.open(owner, is_opaque=is_opaque)
+            stack.callback(sink.close)
+            return sink
+
+        yield open_sink
+
+
+def commit(sink: ColumnSink, txid: int, rows: dict[str, int], attempt: int = 1) -> None:
+    sink.commit(TransactionAttempt(txid, attempt), list(rows.items()))
+
+
+def test_a_row_replaces_the_row_of_its_key_and_the_last_of_a_transaction_wins(
+    place: SinkPlace, opened: OwnSink
+) -> None:
+    sink = opened()
+    sink.commit(TransactionAttempt(1, 1), [("a", 1), ("b", 1), ("a", 2)])
+    commit(sink, 2, {"b": 3, "c": 4})
+    assert place.counts() == {"a": 2, "b": 3, "c": 4}
+
+
+def test_the_note_of_a_transaction_is_found_by_a_later_life_of_its_owner(place: SinkPlace, opened: OwnSink) -> None:
+    commit(opened(), 1, {"a": 1})
+    commit(opened(), 1, {"a": 5, "b": 5}, attempt=2)
+    assert place.counts() == {"a": 1}
+    commit(opened(), 2, {"b": 6})
+    assert place.counts() == {"a": 1, "b": 6}
+
+
+@pytest.mark.parametrize("is_opaque", [False, True])
+def test_an_owner_that_was_overtaken_is_refused_and_writes_nothing(
+    place: SinkPlace, opened: OwnSink, is_opaque: bool
+) -> None:
+    old, new = opened(is_opaque=is_opaque), opened(is_opaque=is_opaque)
+    commit(old, 1, {"a": 1})
+    commit(new, 1, {"a": 1})
+    commit(new, 2, {"a": 2})
+    with pytest.raises(StaleAttemptError, match=r"transaction 1 \(attempt 0.1\) is over"):
+        commit(old, 1, {"a": 1, "b": 1})
+    assert place.counts() == {"a": 2}
+
+
+def test_each_owner_has_a_note_of_its_own(place: SinkPlace, opened: OwnSink) -> None:
+    first, second = opened("words/count/0"), opened("words/count/1")
+    commit(first, 5, {"a": 1})
+    commit(second, 1, {"b": 1})
+    commit(second, 2, {"b": 2})
+    commit(first, 5, {"a": 9})
+    assert place.counts() == {"a": 1, "b": 2}
+
+
+def test_a_replay_with_other_rows_takes_back_what_the_attempt_before_has_written(
+    place: SinkPlace, opened: OwnSink
+) -> None:
+    sink = opened(is_opaque=True)
+    commit(sink, 1, {"a": 1, "b": 1})
+    commit(sink, 2, {"a": 2, "c": 2}, attempt=2)
+    commit(opened(is_opaque=True), 2, {"b": 3, "d": 3}, attempt=3)
+    assert place.counts() == {"a": 1, "b": 3, "d": 3}
+    commit(sink, 2, {"e": 4}, attempt=3)
+    assert place.counts() == {"a": 1, "b": 3, "d": 3}
+    with pytest.raises(StaleAttemptError, match=r"attempt 0.2\) is over"):
+        commit(sink, 2, {"a": 2, "c": 2}, attempt=2)
+    commit(sink, 2, {}, attempt=4)
+    assert place.counts() == {"a": 1, "b": 1}
+
+
+def test_what_one_owner_takes_back_leaves_the_rows_of_others_alone(place: SinkPlace, opened: OwnSink) -> None:
+    first, second = opened("words/count/0", is_opaque=True), opened("words/count/1", is_opaque=True)
+    commit(first, 1, {"a": 1})
+    commit(second, 1, {"b": 1})
+    commit(first, 1, {"c": 2}, attempt=2)
+    assert place.counts() == {"b": 1, "c": 2}
+    commit(second, 1, {}, attempt=2)
+    assert place.counts() == {"c": 2}
+
+
+CHILD = """
+import os, pickle, signal, sys
+from tupletree.attempt import TransactionAttempt
+sink = pickle.load(sys.stdin.buffer)
+sink.open("words/count/0")
+print("begins", flush=True)
+sink.commit(TransactionAttempt(1, 1), [("a", 1)])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def committing(place: SinkPlace) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that commits transaction 1, and is killed when that is done."""
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def begin(child: subprocess.Popen[bytes], sink: ColumnSink) -> None:
+    assert child.stdin is not None and child.stdout is not None
+    pickle.dump(sink, child.stdin)
+    child.stdin.close()
+    assert child.stdout.readline() == b"begins\n"
+
+
+def test_a_crash_after_the_commit_leaves_rows_and_note(
+    place: SinkPlace, opened: OwnSink, committing: subprocess.Popen[bytes]
+) -> None:
+    begin(committing, place.sink())
+    assert committing.wait(30) == -signal.SIGKILL
+    assert place.counts() == {"a": 1}
+    commit(opened(), 1, {"b": 1})
+    assert place.counts() == {"a": 1}
+
+
+def test_a_crash_before_the_commit_leaves_neither(
+    place: SinkPlace, opened: OwnSink, committing: subprocess.Popen[bytes]
+) -> None:
+    commit(opened("another"), 1, {"z": 0})
+    with place.hold():
+        begin(committing, place.sink())
+        os.kill(committing.pid, signal.SIGKILL)
+        assert committing.wait(30) == -signal.SIGKILL
+    assert place.counts() == {"z": 0}
+    commit(opened(), 1, {"b": 1})
+    assert place.counts() == {"b": 1, "z": 0}
+
+
+def test_while_the_system_gives_no_answer_the_commit_is_unavailable_and_succeeds_later(
+    place: SinkPlace, opened: OwnSink
+) -> None:
+    sink = opened()
+    commit(sink, 1, {"a": 1})
+    with place.hold(), pytest.raises(UnavailableError):
+        commit(sink, 2, {"a": 2})
+    wait_until(lambda: committed(sink, 2, {"a": 2}), 30, what="the commit succeeds")
+    assert place.counts() == {"a": 2}
+
+
+def test_a_connection_that_is_cut_is_opened_again(place: SinkPlace, opened: OwnSink) -> None:
+    sink = opened()
+    for txid in range(1, 4):
+        commit(sink, txid, {"a": txid})
+        place.cut()
+        wait_until(lambda: committed(sink, txid, {"a": 100}), 30, what="the note is found")  # noqa: B023
+        assert place.counts() == {"a": txid}
+
+
+def committed(sink: ColumnSink, txid: int, rows: dict[str, int]) -> bool:
+    try:
+        commit(sink, txid, rows)
+    except UnavailableError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("b", 1.5), "the value 1.5 of field 'count' cannot be stored as bigint"),
+        (("b", 1 << 70), "of field 'count' cannot be stored as bigint"),
+        (("b", "1"), "the value '1' of field 'count' cannot be stored as bigint: it is of type str"),
+        ((None, 1), "the value None of field 'word' cannot be stored as string: it is part of the key"),
+        (("\ud800", 1), "of field 'word' cannot be stored as string"),
+        (("b",), "a row has 2 values, those of word, count"),
+    ],
+)
+def test_a_value_that_cannot_be_stored_is_named_and_its_transaction_writes_nothing(
+    place: SinkPlace, opened: OwnSink, row: tuple[Any, ...], message: str
+) -> None:
+    sink = opened()
+    commit(sink, 1, {"a": 1})
+    rows = [("a", 2), row, ("c", 2)]
+    assert {index: message in str(error) for index, error in sink.faults(rows).items()} == {1: True}
+    with pytest.raises(UsageError):
+        sink.commit(TransactionAttempt(2, 1), rows)
+    assert place.counts() == {"a": 1}
+    assert not sink.faults([("a", 2), ("c", None)])
+
+
+def test_rows_are_written_at_least_once_without_a_note(place: SinkPlace) -> None:
+    sink = place.sink()
+    for _ in range(2):
+        sink.write([("a", 1), ("b", 2)])
+    sink.close()
+    sink.write([("b", 3)])
+    assert place.counts() == {"a": 1, "b": 3}
+    sink.close()
