@@ -4,13 +4,13 @@ from __future__ import annotations  # pure
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgpack
 
-from tupletree.errors import TupletreeError
-from tupletree.tuples import Tuple
+from tupletree.errors import TupletreeError, UsageError, named
+from tupletree.tuples import Tuple, record_fields
 
 
 class FormatError(TupletreeError):
@@ -20,18 +20,31 @@ class FormatError(TupletreeError):
 class Format(ABC):
     """Decodes the messages of a source, and encodes the tuples of a sink.
 
-    ``fields``: the fields of a decoded row.
+    A FormatError is final: the message is given up, the tuple fails without a retry. A format that asks a service
+    raises UnavailableError while the service is away: nothing is given up, and the call is repeated.
+
+    Attributes:
+        fields: the fields of a decoded row.
+        record: the NamedTuple or dataclass that has these fields, if any.
+        blocking: true if ``decode`` and ``encode`` may wait for a service.
     """
 
     fields: Sequence[str]
+    record: type | None = None
+    blocking: bool = False
+
+    @property
+    def outputs(self) -> Sequence[str] | type:
+        """The outputs of a spout that emits decoded rows."""
+        return self.record or list(self.fields)
 
     @abstractmethod
     def decode(self, data: bytes) -> Sequence[Any]:
-        """Return the row of a message, one value for each of ``fields``. Raises FormatError."""
+        """Return the row of a message, one value for each of ``fields``. Raises FormatError, or UnavailableError."""
 
     @abstractmethod
     def encode(self, tup: Tuple) -> bytes:
-        """Return the message of a tuple. Raises FormatError."""
+        """Return the message of a tuple. Raises FormatError, or UnavailableError."""
 
 
 class Raw(Format):
@@ -44,7 +57,7 @@ class Raw(Format):
         return [data]
 
     def encode(self, tup: Tuple) -> bytes:
-        value = _value(tup, self.fields[0])
+        value = value_of(tup, self.fields[0])
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, bytes | bytearray):
@@ -70,9 +83,9 @@ class _Mapped(Format):
 
     _title = ""
 
-    def __init__(self, fields: Sequence[str] | str = "value") -> None:
+    def __init__(self, fields: Sequence[str] | type | str = "value") -> None:
         self._is_whole = isinstance(fields, str)
-        self.fields = [fields] if isinstance(fields, str) else list(fields)
+        self.fields, self.record = ([fields], None) if isinstance(fields, str) else fields_of(fields)
 
     def decode(self, data: bytes) -> Sequence[Any]:
         try:
@@ -83,16 +96,11 @@ class _Mapped(Format):
             return [value]
         if not isinstance(value, dict):
             raise FormatError(f"the message is a {self._title} {type(value).__name__}, not an object with fields")
-        missing = [name for name in self.fields if name not in value]
-        if missing:
-            raise FormatError(
-                f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, value))}"
-            )
-        return [value[name] for name in self.fields]
+        return row_of(value, self.fields, self.record)
 
     def encode(self, tup: Tuple) -> bytes:
         names = self.fields
-        value = _value(tup, names[0]) if self._is_whole else {name: _value(tup, name) for name in names}
+        value = value_of(tup, names[0]) if self._is_whole else {name: value_of(tup, name) for name in names}
         try:
             return self._dumps(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -106,7 +114,12 @@ class _Mapped(Format):
 
 
 class Json(_Mapped):
-    """JSON. ``Json(["order", "amount"])``: an object with these fields, others are ignored; ``Json()``: any value."""
+    """JSON. ``Json(["order", "amount"])``: an object with these fields, others are ignored; ``Json()``: any value.
+
+    ``Json(Sale)``: an object with the fields of a NamedTuple or dataclass, as in ``outputs = Sale``. A field with a
+    default may be absent. A Sale is made from each message, so that ``__post_init__`` can convert values or refuse
+    them with any exception; types are not checked otherwise. ``encode`` makes no Sale.
+    """
 
     _title = "JSON"
 
@@ -118,7 +131,7 @@ class Json(_Mapped):
 
 
 class MsgPack(_Mapped):
-    """MessagePack, with the same two forms as ``Json``."""
+    """MessagePack, with the same three forms as ``Json``."""
 
     _title = "MessagePack"
 
@@ -141,7 +154,7 @@ class Protobuf(Format):
     """
 
     def __init__(self, message: type[Any], fields: Sequence[str] | None = None) -> None:
-        self._message = message
+        self.message = message
         known = [field.name for field in message.DESCRIPTOR.fields]
         self.fields = known if fields is None else list(fields)
         unknown = [name for name in self.fields if name not in known]
@@ -150,21 +163,46 @@ class Protobuf(Format):
 
     def decode(self, data: bytes) -> Sequence[Any]:
         try:
-            parsed = self._message.FromString(data)
+            parsed = self.message.FromString(data)
         except Exception as error:  # DecodeError of google.protobuf
-            raise FormatError(f"the message is not a {self._message.__name__}: {error}") from error
+            raise FormatError(f"the message is not a {self.message.__name__}: {error}") from error
         return [getattr(parsed, name) for name in self.fields]
 
     def encode(self, tup: Tuple) -> bytes:
         try:
-            encoded: bytes = self._message(**{name: _value(tup, name) for name in self.fields}).SerializeToString()
+            encoded: bytes = self.message(**{name: value_of(tup, name) for name in self.fields}).SerializeToString()
         except (TypeError, ValueError) as error:
-            raise FormatError(f"the tuple cannot be written as {self._message.__name__}: {error}") from error
+            raise FormatError(f"the tuple cannot be written as {self.message.__name__}: {error}") from error
         return encoded
 
 
-def _value(tup: Tuple, field: str) -> Any:
+def value_of(tup: Tuple, field: str) -> Any:
+    """Return the value of a field. Raises FormatError if the tuple lacks it."""
     try:
         return tup[field]
     except KeyError as error:
         raise FormatError(str(error.args[0])) from error
+
+
+def fields_of(fields: Sequence[str] | type) -> tuple[list[str], type | None]:
+    """Return the names of fields, and the NamedTuple or dataclass that has them, if any. Raises UsageError."""
+    if not isinstance(fields, type):
+        return list(fields), None
+    try:
+        return list(record_fields(fields)), fields
+    except TypeError as error:
+        raise UsageError(f"the fields of a format: {error}") from error
+
+
+def row_of(found: Mapping[str, Any], fields: Sequence[str], record: type | None) -> Sequence[Any]:
+    """Return the values of fields, through a record if there is one. Raises FormatError."""
+    if record is not None:
+        try:
+            made = record(**{name: found[name] for name in fields if name in found})
+        except Exception as error:  # of the user's class
+            raise FormatError(f"the message is not a {record.__name__}: {named(error)}") from error
+        return [getattr(made, name) for name in fields]
+    missing = [name for name in fields if name not in found]
+    if missing:
+        raise FormatError(f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, found))}")
+    return [found[name] for name in fields]

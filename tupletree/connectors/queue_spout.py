@@ -31,6 +31,8 @@ class QueueSpout(ReplayingSpout):
     attempt: it leaves as a dead letter, or is reported and rejected (set aside by the queue where it can, see the
     connector). The attempts are those that the queue counts; a queue that does not count has failed messages emitted
     again by the task instead, and counts anew if the task dies. A message that cannot be decoded is given up at once.
+    One that cannot be decoded for now, as a service that the format asks is away, waits in the task, and those that
+    follow wait behind it; no attempt is counted.
 
     **Back-pressure.** At most ``max_in_flight`` messages per task are delivered and not acknowledged; a deactivated
     topology receives none. The time limits of messages in process are extended by a thread of their own, for as long as
@@ -51,7 +53,8 @@ class QueueSpout(ReplayingSpout):
             raise UsageError(f"{type(self).__name__}: max_in_flight must be a whole number of at least 1")
         self.source = source
         self.format = format or Raw()
-        self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.blocking = self.format.blocking or self.blocking
         self.max_in_flight = max_in_flight
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
@@ -60,6 +63,9 @@ class QueueSpout(ReplayingSpout):
         self._deliveries: dict[Pending, Delivery] = {}
         self._rejected: set[Pending] = set()
         self._generation = 0
+        self._held: Delivery | None = None
+        self._held_until_s = 0.0
+        self._holds = 0
         self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
         self._register(context, self._pump)
         self._pump.start()
@@ -92,6 +98,10 @@ class QueueSpout(ReplayingSpout):
     def next_tuple(self) -> None:
         if self._send_due():
             return
+        if self._held is not None:
+            if self.context.clock() >= self._held_until_s:
+                self._begin(self._held)
+            return
         match self._pump.poll():
             case Delivery() as delivery:
                 self._begin(delivery)
@@ -113,6 +123,10 @@ class QueueSpout(ReplayingSpout):
                 row = self.format.decode(delivery.data)
             except FormatError as failure:
                 error = failure
+            except UnavailableError as failure:
+                self._hold(delivery, failure)
+                return
+        self._held, self._holds = None, 0
         pending = self._replay.begin(row, DEFAULT_STREAM, delivery.id or repr(delivery.handle))
         pending.attempts = max(0, (delivery.deliveries or 1) - 1)
         self._deliveries[pending] = delivery
@@ -121,6 +135,12 @@ class QueueSpout(ReplayingSpout):
             return
         self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
         self._give_up(pending)
+
+    def _hold(self, delivery: Delivery, failure: UnavailableError) -> None:
+        """Wait with a message that cannot be decoded for now. Those that follow wait in the pump."""
+        self._held, self._holds = delivery, self._holds + 1
+        self._held_until_s = self.context.clock() + self.reconnect.pause_s(self._holds)
+        self.collector.report_error(failure)
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
         pending: Pending = msg_id

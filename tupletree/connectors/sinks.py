@@ -90,6 +90,8 @@ class SinkBolt(BatchingBolt):
                 written.append(tup)
             except FormatError as error:
                 self.collector.fail(tup, FailedException(str(error), retry=False))
+            except UnavailableError as error:  # a service that the format asks
+                raise ReportedFailedException(str(error)) from error
         if not messages:
             return
         try:

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import msgpack
 import pytest
 from hypothesis import given, strategies
 
+from tupletree.connectors.beanstalkd import BeanstalkSpout
 from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text
+from tupletree.errors import UsageError
 from tupletree.testing import make_tuple
 from tupletree.v1 import nimbus_pb2
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Sale:
+    shop: str
+    amount: Decimal
+
+    def __post_init__(self) -> None:
+        self.amount = Decimal(self.amount)
+
 
 PLAIN = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers(-(2**53), 2**53) | strategies.text(),
     lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(), inner, max_size=3),
     max_leaves=8,
 )
-FORMATS: list[Format] = [Raw(), Text(), Json(), Json(["a"]), MsgPack(), MsgPack(["a"]), Protobuf(nimbus_pb2.TaskStats)]
+MESSAGES = Protobuf(nimbus_pb2.TaskStats)
+FORMATS: list[Format] = [Raw(), Text(), Json(), Json(["a"]), MsgPack(), MsgPack(["a"]), MESSAGES, Json(Sale)]
 
 
 @given(PLAIN, PLAIN)
@@ -52,9 +72,24 @@ def test_protobuf_takes_chosen_fields() -> None:
     assert format.decode(data) == [3, 7]
 
 
+def test_a_record_gives_fields_defaults_and_conversions() -> None:
+    assert Json(Point).decode(b'{"x": 1, "z": 2}') == [1, 0]
+    assert MsgPack(Point).decode(msgpack.packb({"y": 2, "x": 1})) == [1, 2]
+    assert Json(Sale).decode(b'{"shop": "a", "amount": "1.50"}') == ["a", Decimal("1.50")]
+    assert Json(Point).encode(make_tuple({"y": 2, "x": 1})) == b'{"x": 1, "y": 2}'
+    assert (Json(Point).fields, Json(Point).outputs, Json(["x"]).outputs) == (["x", "y"], Point, ["x"])
+
+
+def test_a_spout_has_the_outputs_of_its_format() -> None:
+    assert BeanstalkSpout("127.0.0.1:11300", "points", Json(Point)).outputs is Point
+    assert BeanstalkSpout("127.0.0.1:11300", "points", Json(["x"])).outputs == ["x"]
+
+
 @pytest.mark.parametrize(
     ("format", "data", "sentence"),
     [
+        (Json(Point), b'{"y": 1}', "the message is not a Point: TypeError: "),
+        (Json(Sale), b'{"shop": "a", "amount": "much"}', "the message is not a Sale: InvalidOperation: "),
         (Text(), b"\xff", "the message is not UTF-8"),
         (Json(), b"{", "the message is not JSON"),
         (Json(["a"]), b"[1]", "the message is a JSON list, not an object with fields"),
@@ -86,6 +121,11 @@ def test_the_fault_of_a_tuple_is_named(format: Format, values: dict[str, Any], s
     with pytest.raises(FormatError) as caught:
         format.encode(make_tuple(values))
     assert sentence in str(caught.value)
+
+
+def test_a_class_that_is_no_record_is_refused() -> None:
+    with pytest.raises(UsageError, match="the fields of a format: <class 'int'> is neither"):
+        Json(int)
 
 
 def test_an_unknown_field_of_a_message_class_is_refused() -> None:
