@@ -45,7 +45,7 @@ class PostgresAddress:
         try:
             parts = psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error as error:
-            raise UsageError(f"{user}: url: {_first_line(error)}") from error
+            raise UsageError(f"{user}: url: {first_line(error)}") from error
         place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
         self.where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 
@@ -91,9 +91,9 @@ class PostgresAddress:
         try:
             yield
         except (psycopg.OperationalError, psycopg.InternalError, *temporary) as error:
-            raise UnavailableError(f"{self.where}: {_first_line(error)}") from error
+            raise UnavailableError(f"{self.where}: {first_line(error)}") from error
         except psycopg.Error as error:
-            raise UsageError(f"{self.where}: table {table!r}: {_first_line(error)}") from error
+            raise UsageError(f"{self.where}: table {table!r}: {first_line(error)}") from error
 
     def close(self) -> None:
         """Close idle connections. They are opened again when needed."""
@@ -120,5 +120,6 @@ def _connections(
     return Connections(address.connect, lambda connection: connection.closed)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of the server, which says it in one sentence."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
