@@ -108,7 +108,9 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         seconds, latencies_s = asyncio.run(post_all(port, arguments.requests, arguments.clients, arguments.rate))
         use.stop()
         sizes = peak_rss_mb([*pids["worker"], *pids["acker"]])
-        wait_until(lambda: (told(directory, "record") or {}).get("facts") == requests, TIMEOUT_S, what="all are recorded")
+        wait_until(
+            lambda: (told(directory, "record") or {}).get("facts") == requests, TIMEOUT_S, what="all are recorded"
+        )
         end(cluster, NAME)
         ports.release()
     used_s = sum(use.cpu_s.values())

@@ -25,7 +25,9 @@ def post(port: int, body: Any, path: str = "/", method: str = "POST", **headers:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection.request(method, path, data, {name.replace("_", "-"): value for name, value in headers.items()})
         with connection.getresponse() as reply:
-            return Reply(reply.status, reply.read().decode().rstrip("\n"), {k.lower(): v for k, v in reply.getheaders()})
+            return Reply(
+                reply.status, reply.read().decode().rstrip("\n"), {k.lower(): v for k, v in reply.getheaders()}
+            )
     finally:
         connection.close()
 
@@ -43,5 +45,7 @@ class Callers:
     def __enter__(self) -> Callers:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._threads.shutdown()

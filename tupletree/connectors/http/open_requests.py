@@ -1,7 +1,7 @@
 """The requests that a webhook spout has accepted and not answered, and the answers that it remembers.
 
-    admit ----> open ----> finish        a repetition of an open request joins it,
-                                         one of a remembered request gets the remembered answer
+admit ----> open ----> finish        a repetition of an open request joins it,
+                                     one of a remembered request gets the remembered answer
 """
 
 from __future__ import annotations  # pure

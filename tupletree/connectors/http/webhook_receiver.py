@@ -1,8 +1,8 @@
 """The HTTP side of a webhook spout's task: it admits requests, and answers each when the spout says how it ended.
 
-    the event loop (_event_loop.py)                        the task's thread
-    receive: check, decode, admit   --- arrivals --->      next_tuple emits
-    the caller gets its answer      <--- outcomes ---      ack, or given up
+the event loop (_event_loop.py)                        the task's thread
+receive: check, decode, admit   --- arrivals --->      next_tuple emits
+the caller gets its answer      <--- outcomes ---      ack, or given up
 """
 
 from __future__ import annotations
