@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from bench import _cli
 from bench._cli import WrongResultError
-from bench._flow import Use, Witness, end, tell, told
+from bench._flow import Use, Witness, end, told
 from bench._http_calls import Poster
 from bench._processes import peak_rss_mb
 from bench.latency import percentiles
@@ -67,7 +67,10 @@ def topology(directory: str, port: int, clients: int) -> Topology:
 
 
 async def post_all(port: int, requests: int, clients: int, rate: float) -> tuple[float, Sequence[float]]:
-    """Post the requests; return the seconds, and the latency of each. Raises WrongResultError for any status but 200."""
+    """Post the requests; return the seconds, and the latency of each.
+
+    Raises WrongResultError for a status other than 200.
+    """
     posters = [await Poster.connect(port) for _ in range(clients)]
     latencies_s = array("d", bytes(8 * requests))
     numbers = iter(range(requests))
@@ -108,9 +111,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         seconds, latencies_s = asyncio.run(post_all(port, arguments.requests, arguments.clients, arguments.rate))
         use.stop()
         sizes = peak_rss_mb([*pids["worker"], *pids["acker"]])
-        wait_until(
-            lambda: (told(directory, "record") or {}).get("facts") == requests, TIMEOUT_S, what="all are recorded"
-        )
+        wait_until(lambda: _recorded(directory) == requests, TIMEOUT_S, what="each request is recorded once")
         end(cluster, NAME)
         ports.release()
     used_s = sum(use.cpu_s.values())
@@ -122,6 +123,12 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         "peak_rss_mb": round(sizes),
         "others_cores": use.others_cores,
     }
+
+
+def _recorded(directory: str) -> int | None:
+    """Return the number of requests that the bolt has recorded, if it recorded each once."""
+    seen = told(directory, "record")
+    return seen["total"] if seen is not None and seen["facts"] == seen["total"] else None
 
 
 def _is_open(port: int) -> bool:

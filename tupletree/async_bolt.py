@@ -155,6 +155,10 @@ class AsyncBolt(Bolt):
         """Process one tuple: a coroutine or an async generator."""
         raise NotImplementedError
 
+    def pause_s(self, error: BaseException, attempts: int, retry: Backoff) -> float:
+        """Return the pause after ``attempts`` failed attempts, of which ``error`` was the last; that of ``retry``."""
+        return retry.pause_s(attempts)
+
     @property
     def collector(self) -> BoltCollector:
         """The collector. Its emits are anchored to the input and take effect when the coroutine is done."""
@@ -305,7 +309,7 @@ class AsyncBolt(Bolt):
                 last, call.error = call.error, ReportedFailedException(f"{attempts} attempts failed: {call.error!r}")
                 call.error.__cause__ = last
                 break
-            await asyncio.sleep(self.retry.pause_s(attempts))
+            await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
         self._done.put(call)
         self._wake()
 

@@ -110,22 +110,23 @@ class SinkBolt(BatchingBolt):
 
     def message(self, tup: Tuple) -> SinkMessage:
         """Return the message of a tuple. Raises FormatError."""
-        return SinkMessage(self.format.encode(tup), self._id_of(tup))
-
-    def _id_of(self, tup: Any) -> str | None:
-        name = self.id_field
-        if name is None:
-            return None
-        try:
-            value = tup[name]
-        except KeyError as error:
-            raise FormatError(str(error.args[0])) from error
-        text = str(value)
-        if not isinstance(value, str | int | UUID) or not text.isprintable() or not text or text != text.strip():
-            raise FormatError(f"field {name!r} is no id: an id is a whole number, a UUID or printable text")
-        return text
+        return SinkMessage(self.format.encode(tup), message_id(tup, self.id_field))
 
     def _close(self) -> None:
         if self._is_open:
             self._is_open = False
             self.sink.close()
+
+
+def message_id(tup: Any, field: str | None) -> str | None:
+    """Return the id in a field of a tuple; None if ``field`` is. Raises FormatError for a value that is no id."""
+    if field is None:
+        return None
+    try:
+        value = tup[field]
+    except KeyError as error:
+        raise FormatError(str(error.args[0])) from error
+    text = str(value)
+    if not isinstance(value, str | int | UUID) or not text.isprintable() or not text or text != text.strip():
+        raise FormatError(f"field {field!r} is no id: an id is a whole number, a UUID or printable text")
+    return text

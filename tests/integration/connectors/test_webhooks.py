@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import socket
-import ssl
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

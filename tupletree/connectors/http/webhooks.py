@@ -37,8 +37,8 @@ class WebhookSpout(ReplayingSpout):
     422 gets the same answer again. Each task knows the keys of its own requests, the last ``max_keys`` of them, and
     forgets them when its worker ends.
 
-    **Ports.** Each task listens on ``port + context.task_index``, on the machine of its worker. While the port is taken,
-    the task reports it, and tries again.
+    **Ports.** Each task listens on ``port + context.task_index``, on the machine of its worker. While the port is
+    taken, the task reports it, and tries again.
 
     Args:
         port: the port of the first task; 0: any free port, shown by ``tupletree describe``.
