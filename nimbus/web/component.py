@@ -22,6 +22,7 @@ from .formatting import (
     window_hint,
     worker_log_link,
 )
+from .progress import connections
 from .topology import Topology, error
 
 _SPOUT = pb.COMPONENT_KIND_SPOUT
@@ -59,6 +60,7 @@ def page(
     windows = [_in_window(topology, component_id, one, sys, is_spout) for one in WINDOWS]
     if is_spout:
         found["spoutSummary"] = windows
+        found["connections"] = connections(topology, component_id)
     else:
         found["boltStats"] = windows
         found["inputStats"] = [_input(figures, one) for one in figures.inputs(sys)]

@@ -1,4 +1,4 @@
-"""Progress of batches, pipelines and checkpoints, from the statuses of tasks and the state in ZooKeeper.
+"""Progress of batches, pipelines, checkpoints and queues, from the statuses of tasks and the state in ZooKeeper.
 
 User code of any version may have written a status. The status is passed on unchanged, and missing fields stay missing.
 """
@@ -13,10 +13,10 @@ from tupletree._wire.statuses import committed_by, decode_status
 from .topology import Topology
 
 
-def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
-    """Return the current statuses of a topology's tasks, of one kind or of all kinds."""
+def statuses(topology: Topology, kind: str = "", components: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the current statuses of a topology's tasks: of one kind or of all, of some components or of all."""
     shown = []
-    for component_id in sorted(topology.record.tasks):
+    for component_id in components or sorted(topology.record.tasks):
         for one in topology.statistics.statuses(topology.tasks(component_id), topology.view.now_s):
             status = decode_status(one.status_json) or {}
             if not kind or status.get("kind") == kind:
@@ -33,8 +33,9 @@ def statuses(topology: Topology, kind: str = "") -> list[dict[str, Any]]:
 
 
 def lag(topology: Topology) -> dict[str, Any]:
-    """``topology/{id}/lag``: the lag of coordinators and pipelines, in the form of Storm's spout lag."""
+    """``topology/{id}/lag``: the lag of coordinators, pipelines and queues, in the form of Storm's spout lag."""
     found: dict[str, Any] = {}
+    queues: dict[str, list[Mapping[str, Any]]] = {}
     for one in statuses(topology):
         status = one["status"]
         if one["kind"] == "coordinator" and isinstance(status.get("lag"), dict):
@@ -44,7 +45,27 @@ def lag(topology: Topology) -> dict[str, Any]:
             found[one["component"]] = _lag(
                 one, "PIPELINE", {"batches": len(batches), "oldestSeconds": _oldest(batches)}
             )
+        elif one["kind"] == "queue":
+            tasks = queues.setdefault(one["component"], [])
+            tasks.append(status)
+            found[one["component"]] = _lag(one, "QUEUE", _of_queue(tasks))
     return found
+
+
+def connections(topology: Topology, component_id: str) -> list[dict[str, Any]]:
+    """Return the connections of a spout's tasks to their queue."""
+    return [
+        {
+            "task": one["task"],
+            "ageSeconds": one["ageSeconds"],
+            "queue": one["status"].get("queue"),
+            "connected": one["status"].get("connected"),
+            "outstanding": one["status"].get("outstanding"),
+            "lag": one["status"].get("lag"),
+            "error": one["status"].get("error"),
+        }
+        for one in statuses(topology, "queue", [component_id])
+    ]
 
 
 def pipelines(topology: Topology) -> dict[str, Any]:
@@ -131,6 +152,18 @@ def _of(topology: Topology) -> dict[str, Any]:
 
 def _lag(one: Mapping[str, Any], kind: str, result: Mapping[str, Any]) -> dict[str, Any]:
     return {"spoutId": one["component"], "spoutType": kind, "spoutLagResult": dict(result)}
+
+
+def _of_queue(tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the lag of one queue, as its tasks report it: each of them knows the same queue."""
+    lags, outstanding = ([one.get(key) for one in tasks] for key in ("lag", "outstanding"))
+    return {
+        "queue": tasks[0].get("queue"),
+        "messages": max((lag for lag in lags if isinstance(lag, int)), default=None),
+        "outstanding": sum(number for number in outstanding if isinstance(number, int)),
+        "connectedTasks": sum(one.get("connected") is True for one in tasks),
+        "tasks": len(tasks),
+    }
 
 
 def _objects(status: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -316,6 +316,17 @@ SPOUT_PAGE: Final = {
         }
     ],
     "executorStats": [{**_EXECUTOR, "completeLatency": "string"}],
+    "connections": [
+        {
+            "task": "integer",
+            "ageSeconds": "number",
+            "queue": "any",
+            "connected": "any",
+            "outstanding": "any",
+            "lag": "any",
+            "error": "any",
+        }
+    ],
 }
 BOLT_PAGE: Final = {
     **_COMPONENT_PAGE,

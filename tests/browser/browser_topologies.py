@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
+from tupletree.connectors.beanstalkd import BeanstalkSpout
 
 TEXT = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "the", "quick", "cat"]
 
@@ -124,6 +125,14 @@ def many(components: int) -> Topology:
         bolt.shuffle_grouping("source-000" if before == 0 else f"step-{before:03}")
         if number % 20 == 0:
             bolt.shuffle_grouping(f"step-{number - 1:03}")
+    return builder.create_topology()
+
+
+def orders(address: str) -> Topology:
+    """Two tasks that read a queue, each at most ten messages, which are never finished."""
+    builder = TopologyBuilder()
+    builder.set_spout("orders", BeanstalkSpout(address, "orders", max_in_flight=10), parallelism=2)
+    builder.set_bolt("keep", Keep()).shuffle_grouping("orders")
     return builder.create_topology()
 
 

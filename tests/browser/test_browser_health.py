@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import browser_topologies
+import greenstalk
 import pytest
 from browser_harness import address, api, topology_id
 from playwright.sync_api import Browser, Page, expect
 
+from tests.integration.transactional.database_servers import Server
+from tupletree._net import ReservedPorts
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
@@ -134,6 +140,64 @@ def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page
     expect(times).to_have_count(1)  # however often it came
     expect(times).to_contain_text("times")
     cluster.client.kill("crashing", wait_secs=0)
+    wait_until(lambda: rest(cluster).verdict == "healthy", 60, what="all is well again")
+
+
+class Beanstalkd(Server):
+    def __init__(self) -> None:
+        super().__init__("beanstalkd")
+        self.ports = ReservedPorts()
+        [self.port] = self.ports.reserve(1)
+
+    def command(self) -> Sequence[str]:
+        return ["beanstalkd", "-l", "127.0.0.1", "-p", str(self.port)]
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+
+@pytest.fixture
+def beanstalkd() -> Iterator[Beanstalkd]:
+    if shutil.which("beanstalkd") is None:
+        pytest.skip("beanstalkd is not installed: sh deploy/setup/servers.sh")
+    server = Beanstalkd()
+    yield server
+    server.close()
+
+
+def test_all_say_that_a_queue_is_away(
+    cluster: DevCluster, page: Page, command: Callable[[], Said], beanstalkd: Beanstalkd
+) -> None:
+    cluster.client.submit("orders", browser_topologies.orders(f"127.0.0.1:{beanstalkd.port}"), {})
+    page.goto(address(cluster))
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    said = agreed(cluster, page, command, "degraded", "not connected to beanstalkd")
+    [away] = [one for one in said.faults if "not connected" in one]
+    assert away.startswith("topology 'orders', orders: 2 of 2 tasks are not connected to beanstalkd: ")
+    page.get_by_role("region", name="Verdict").get_by_role("link", name=away).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+    rows = page.get_by_role("region", name="Table: Queue", exact=True).locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("not connected")
+    expect(rows.first).to_contain_text("ConnectionRefusedError")
+
+    beanstalkd.start()
+    with contextlib.closing(greenstalk.Client(("127.0.0.1", beanstalkd.port), use="orders")) as client:
+        for number in range(30):
+            client.put(f"{number}")
+        expect(rows.last.locator("td")).to_have_text(["beanstalkd", "connected", "10", "10", ""])
+        expect(page.get_by_role("region", name="Verdict")).not_to_contain_text("not connected")
+    topology = topology_id(cluster, "orders")
+    assert api(cluster, f"topology/{topology}/lag")["orders"]["spoutLagResult"] == {
+        "queue": "beanstalkd",
+        "messages": 10,
+        "outstanding": 20,
+        "connectedTasks": 2,
+        "tasks": 2,
+    }
+    cluster.client.kill("orders", wait_secs=0)
     wait_until(lambda: rest(cluster).verdict == "healthy", 60, what="all is well again")
 
 

@@ -254,18 +254,23 @@ def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
 
 
 def _progress(topology: TopologyFacts) -> Iterator[Fault]:
-    """Yield findings on stalled commits and checkpoints. Statuses come from user code: any field can be wrong."""
+    """Yield findings on stalled commits and checkpoints, and on queues that are away.
+
+    Statuses come from user code: any field can be wrong.
+    """
     name, topology_id = topology.record.name, topology.record.id
     if not any(component.statuses for component in topology.components):
         return
     command = f"tupletree describe {name}"
     longest_s = stall_s(topology.record)
     for component in topology.components:
-        for one in component.statuses:
-            status = decode_status(one.status_json)
-            if status is None:
-                continue
-            where = f"topology '{name}', {component.id}[{one.task_id}]"
+        statuses = [(one.task_id, decode_status(one.status_json)) for one in component.statuses]
+        known = [(task_id, status) for task_id, status in statuses if status is not None]
+        if away := _away([status for _, status in known if status.get("kind") == "queue"]):
+            where = f"topology '{name}', {component.id}"
+            yield Fault("degraded", "queue.away", name, f"{where}: {away}", command, topology_id, component.id)
+        for task_id, status in known:
+            where = f"topology '{name}', {component.id}[{task_id}]"
             for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
                 yield Fault("degraded", kind, name, f"{where}: {what}", command, topology_id, component.id)
             for severity, kind, what in _remarks(status):
@@ -303,6 +308,15 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
         yield "checkpoint.stalled", f"the checkpoint's step '{_text(status.get('step'))}' has gone on for {age_s:.0f} s"
     elif failures >= FAILURES:
         yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last committed one"
+
+
+def _away(statuses: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence on tasks that have lost their queue, or that do not reach it; "" if there are none."""
+    away = [one for one in statuses if one.get("connected") is False and one.get("error")]
+    if not away:
+        return ""
+    tasks = f"{len(away)} of {_plural(len(statuses), 'task')} {'is' if len(away) == 1 else 'are'}"
+    return f"{tasks} not connected to {_text(away[0].get('queue'))}: {_text(away[0]['error'])}"
 
 
 def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:

@@ -1,9 +1,9 @@
 """Statuses of tasks (``context.register_status``), for people.
 
-Three kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, and the
-checkpoint spout of a stateful topology. Every other status is shown key by key. All statuses come from user code, on
-machines that may run another version: any field may be missing or of any type. Texts are therefore cut, and characters
-that would control a terminal are escaped.
+Four kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, the
+checkpoint spout of a stateful topology, and a spout that reads a queue. Every other status is shown key by key. All
+statuses come from user code, on machines that may run another version: any field may be missing or of any type. Texts
+are therefore cut, and characters that would control a terminal are escaped.
 """
 
 from __future__ import annotations
@@ -127,11 +127,19 @@ def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return ", ".join(title), []
 
 
+def _queue(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+    is_connected = status.get("connected") is True
+    title = [_text(status, "queue"), "connected" if is_connected else "not connected"]
+    title.append(f"{_count(status, 'outstanding')} outstanding")
+    title.append(f"lag {_count(status, 'lag')}")
+    return ", ".join(title), _wrapped("reason", status.get("error"))
+
+
 def _generic(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "", _few([f"{printable(key, 40)}: {printable(value)}" for key, value in status.items()])
 
 
-_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
+_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint, "queue": _queue}
 
 
 def _wrapped(name: str, text: Any) -> list[str]:

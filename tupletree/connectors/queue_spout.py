@@ -81,7 +81,8 @@ class QueueSpout(ReplayingSpout):
         own("spout_lag_messages", "gauge", text, lambda: math.nan if pump.lag is None else pump.lag)
 
         def status() -> dict[str, Any]:
-            state = {"queue": title, "connected": pump.is_connected, "outstanding": pump.outstanding, "lag": pump.lag}
+            state = {"kind": "queue", "queue": title, "connected": pump.is_connected}
+            state |= {"outstanding": pump.outstanding, "lag": pump.lag}
             return state if pump.is_connected or not pump.error else {**state, "error": pump.error[:500]}
 
         context.register_status(status)

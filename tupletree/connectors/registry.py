@@ -37,14 +37,15 @@ class SchemaRegistry:
         self.url = url
         self._conf = {"timeout": 5, "max.retries": 0, **(conf or {}), "url": url}
         try:
-            imported("confluent_kafka.schema_registry", "registry").SchemaRegistryClient(self._conf).close()
+            with imported("confluent_kafka.schema_registry", "registry").SchemaRegistryClient(self._conf):
+                pass
         except (ValueError, TypeError, OSError) as error:
             raise UsageError(f"SchemaRegistry: {error}") from error
         self._client: Any = None
         self._failure: tuple[float, str] = (-PAUSE_S, "")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_client": None}
+        return {**self.__dict__, "_client": None, "_failure": (-PAUSE_S, "")}  # of another machine's clock
 
     def __repr__(self) -> str:
         return f"the schema registry {self.url.rpartition('@')[2]}"  # without a password

@@ -210,9 +210,23 @@ def test_commits_and_checkpoints_that_do_not_get_on(status: dict[str, Any], kind
     assert found.faults[0].sentence.isprintable()
 
 
+def test_a_queue_that_is_away_is_one_fault_of_its_spout() -> None:
+    here = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 7}
+    away = {"kind": "queue", "queue": "RabbitMQ", "connected": False, "lag": None, "error": "OSError: no\nroute"}
+    found = verdict(topology(statuses=[away, here, away]))
+    assert (found.status, kinds(found)) == ("degraded", ["queue.away"])
+    assert (
+        found.faults[0].sentence == "topology 'words', c: 2 of 3 tasks are not connected to RabbitMQ: OSError: no route"
+    )
+    assert (found.faults[0].component, found.faults[0].command) == ("c", "tupletree describe words")
+    assert verdict(topology(statuses=[here, here])).status == "healthy"
+
+
 @pytest.mark.parametrize(
     "status",
     [
+        {"kind": "queue", "connected": False, "error": ""},  # connects for the first time
+        {"kind": "queue", "connected": "no", "error": ["much"], "queue": 7},
         {"kind": "pipeline", "state": "running", "batches": [{"age_s": 59}]},
         {"kind": "coordinator", "state": "running", "active": [], "failures": 2},
         {"kind": "checkpoint", "state": "running", "step": None, "step_age_s": None, "failures": 0},

@@ -106,6 +106,13 @@ def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source(
     ]
 
 
+def test_a_queue_is_shown_with_its_connection() -> None:
+    status = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 12345}
+    assert lines(status) == ["c[1]: RabbitMQ, connected, 3 outstanding, lag 12,345"]
+    away = {**status, "connected": False, "outstanding": 0, "lag": None, "error": "OSError: no\x1broute"}
+    assert lines(away) == ["c[1]: RabbitMQ, not connected, 0 outstanding, lag -", "    reason: OSError: no\\x1broute"]
+
+
 def test_a_checkpoint_spout_is_shown_with_what_it_is_doing() -> None:
     status = {"kind": "checkpoint", "state_id": "words", "state": "running", "txid": 42, "phase": "preparing"}
     status |= {"is_recovering": True, "step": "rollback", "step_age_s": 0.25, "last_checkpoint_s": 0.02, "failures": 3}

@@ -12,7 +12,7 @@ from tupletree.nimbus.cluster_view import ClusterView
 from tupletree.nimbus.leader.cluster_state import ClusterState
 from tupletree.nimbus.leader.leader_state import LeaderState
 from tupletree.nimbus.statistics.acker_stats import KEPT_S, LedgerHistory
-from tupletree.nimbus.web import ackers, progress, visualization
+from tupletree.nimbus.web import ackers, component, progress, visualization
 from tupletree.nimbus.web.topology import Topology, page, series
 from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -64,6 +64,8 @@ COORDINATOR = {
     "lag": {"rows": 12},
 }
 PIPELINE = {"kind": "pipeline", "state": "running", "committed_txid": 3, "batches": [{"txid": 4, "age_s": 2.0}]}
+QUEUE = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 7}
+AWAY = {**QUEUE, "connected": False, "outstanding": 0, "lag": None, "error": "OSError: no route"}
 CHECKPOINT = {"kind": "checkpoint", "state_id": "s", "txid": 5, "phase": "committed", "is_recovering": False}
 
 
@@ -88,6 +90,31 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
         "tells": {"spoutId": "tells", "spoutType": "TRANSACTIONAL", "spoutLagResult": {"rows": 12}}
     }
     assert progress.lag(topology(PIPELINE))["tells"]["spoutLagResult"] == {"batches": 1, "oldestSeconds": 2.0}
+    assert progress.lag(topology(QUEUE, AWAY)) == {
+        "tells": {
+            "spoutId": "tells",
+            "spoutType": "QUEUE",
+            "spoutLagResult": {
+                "queue": "RabbitMQ",
+                "messages": 7,
+                "outstanding": 3,
+                "connectedTasks": 1,
+                "tasks": 2,
+            },
+        }
+    }
+
+
+def test_the_connections_of_a_spout() -> None:
+    found = topology(QUEUE, AWAY, PIPELINE)
+    shown = component.page(found, "tells", "600", False, "")["connections"]
+    assert [
+        (one["task"], one["queue"], one["connected"], one["outstanding"], one["lag"], one["error"]) for one in shown
+    ] == [
+        (1, "RabbitMQ", True, 3, 7, None),
+        (2, "RabbitMQ", False, 0, None, "OSError: no route"),
+    ]
+    assert "connections" not in component.page(found, "z", "600", False, "")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +125,7 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
         {"kind": "checkpoint", "state_id": []},
         {"kind": ["odd"], "active": [{"age_s": "old"}]},
         {"kind": "coordinator", "active": [{"age_s": None}], "lag": "much"},
+        {"kind": "queue", "connected": 7, "lag": "much", "outstanding": {}},
         "no json",
     ],
 )
@@ -109,6 +137,7 @@ def test_whatever_a_status_says_there_is_a_page(status: Any) -> None:
         progress.checkpoints(found, {}, ""),
         progress.lag(found),
         {"statuses": progress.statuses(found)},
+        {"connections": progress.connections(found, "tells")},
     ):
         json.dumps(made, allow_nan=False)
 
