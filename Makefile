@@ -16,6 +16,8 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 .DEFAULT_GOAL := help
+# Tests start hundreds of processes: without bytecode files each of them compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Processes, each a file at a time, in the order of tests/conftest.py. Most tests of daemons wait: three fit on two cores.
 FILES := --dist loadfile --no-loadscope-reorder
 # What runs a second time without what was compiled, where anything was: the tests that call compiled modules.
