@@ -6,11 +6,13 @@
                   v    |
                  waiting          (given up after the last attempt: the caller decides, and calls ``done``)
 
-**Positions.** Messages end in any order. ``position`` is the position up to which all messages are done: a reader that
-resumes after ``position`` repeats some messages and loses none.
+**Lanes.** A lane has the messages of one source in their order, such as those of a partition. They end in any order.
+``position`` of a lane is the position up to which all its messages are done: a reader that resumes after ``position``
+repeats some messages and loses none. A task that reads one source needs one lane only, which is there already.
 
-**Generations.** ``reset`` begins a new generation, for example after a reconnect to the source, which then delivers
-again all messages that are not done. Acks and fails of messages of an older generation are ignored.
+**Generations.** A lane ends, for example after a reconnect to the source, which then delivers again all messages that
+are not done, or when another task takes over its partition. Acks and fails of messages of an ended lane are ignored.
+``reset`` begins a new generation: it ends the lane of the task, and begins another.
 
 A message is in the table before it is emitted, as its ack may come while ``emit`` runs (a topology without ackers).
 """
@@ -27,20 +29,64 @@ from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 
 
+class Lane:
+    """The messages of one source, from the oldest that is not done.
+
+    Attributes:
+        position: the position up to which all messages are done. May be read by any thread.
+        finished: the number of messages in the prefix that is done.
+    """
+
+    __slots__ = ("begun", "finished", "live", "position", "positions")
+
+    def __init__(self, position: Any = None) -> None:
+        self.position = position
+        self.finished = 0
+        self.begun = 0
+        self.live: set[int] = set()  # numbers of messages that are not done
+        self.positions: deque[Any] = deque()  # from the first message not done; cheap for the garbage collector
+
+    def __len__(self) -> int:
+        """The number of messages from the oldest that is not done up to the newest."""
+        return len(self.positions)
+
+    @property
+    def newest(self) -> Any:
+        """The position after the newest message."""
+        return self.positions[-1] if self.positions else self.position
+
+    def skip_to(self, position: Any) -> None:
+        """Record that no message comes before a position."""
+        if self.positions:
+            self.positions[-1] = position
+        else:
+            self.position = position
+
+    def end(self) -> None:
+        """Forget all messages. Their acks and fails are ignored."""
+        self.live.clear()
+        self.positions.clear()
+
+
 class Pending:
     """A message that is not done. ``attempts``: the number that failed. ``target``: the task of a direct emit."""
 
-    __slots__ = ("attempts", "generation", "id", "number", "reason", "row", "stream", "target")
+    __slots__ = ("attempts", "id", "lane", "number", "reason", "row", "stream", "target")
 
-    def __init__(self, number: int, generation: int, row: Sequence[Any] | None, stream: str, id: Any) -> None:
+    def __init__(self, number: int, lane: Lane, row: Sequence[Any] | None, stream: str, id: Any) -> None:
         self.target: int | None = None
         self.number = number
-        self.generation = generation
+        self.lane = lane
         self.row = row
         self.stream = stream
         self.id = id
         self.attempts = 0
         self.reason: FailReason | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """True if the message is not done, and its lane has not ended."""
+        return self.number in self.lane.live
 
     def __repr__(self) -> str:
         return repr(self.id)
@@ -51,41 +97,56 @@ class Replay:
 
     def __init__(self, retry: Backoff) -> None:
         self.retry = retry
-        self.position: Any = None
-        self.finished = 0
-        """The number of messages in the prefix that is done, in this generation."""
+        self.lane = Lane()
+        """The lane of messages that are begun without one."""
         self.due_s = math.inf
         """When the next message is to be emitted again; infinity if none waits."""
-        self._begun = 0
-        self._generation = 0
-        self._live: set[int] = set()  # numbers of messages that are not done
-        self._positions: deque[Any] = deque()  # from the first message not done; cheap for the garbage collector
-        self._waiting: list[tuple[float, int, Pending]] = []
+        self._waits = 0
+        self._waiting: list[tuple[float, int, int, Pending]] = []
 
     def __len__(self) -> int:
         """The number of messages from the oldest that is not done up to the newest."""
-        return len(self._positions)
+        return len(self.lane)
 
-    def begin(self, row: Sequence[Any], stream: str, id: Any = None, position: Any = None) -> Pending:
+    @property
+    def position(self) -> Any:
+        """The position up to which all messages are done."""
+        return self.lane.position
+
+    @property
+    def finished(self) -> int:
+        """The number of messages in the prefix that is done, in this generation."""
+        return self.lane.finished
+
+    def begin(
+        self, row: Sequence[Any], stream: str, id: Any = None, position: Any = None, lane: Lane | None = None
+    ) -> Pending:
         """Add a message that is about to be emitted. Without an id, the message gets its number, from 0, as id."""
-        number = self._begun
-        self._begun += 1
-        pending = Pending(number, self._generation, row, stream, number if id is None else id)
-        self._live.add(number)
-        self._positions.append(position)
-        return pending
+        if lane is None:
+            lane = self.lane
+        number = lane.begun
+        lane.begun = number + 1
+        lane.live.add(number)
+        lane.positions.append(position)
+        return Pending(number, lane, row, stream, number if id is None else id)
 
     def done(self, pending: Pending) -> bool:
-        """Record that a message is processed. Return false if it was done already, or is of an older generation."""
-        if not self._is_live(pending):
+        """Record that a message is processed. Return false if it was done already, or its lane has ended."""
+        lane, number = pending.lane, pending.number
+        live = lane.live
+        if number not in live:
             return False
         pending.row = None
-        self._live.remove(pending.number)
-        while self._positions and self.finished not in self._live:
-            position = self._positions.popleft()
-            self.finished += 1
+        live.remove(number)
+        if number != lane.finished:
+            return True
+        positions = lane.positions
+        while positions and number not in live:
+            position = positions.popleft()
+            number += 1
             if position is not None:
-                self.position = position
+                lane.position = position
+        lane.finished = number
         return True
 
     def failed(self, pending: Pending, reason: FailReason | None, now_s: float) -> bool:
@@ -94,7 +155,7 @@ class Replay:
         ``reason``: None if the tree was lost with a worker or an acker. Such a loss is not counted as an attempt,
         however often it happens: the message is emitted again after the pause for its failed attempts, or the first.
         """
-        if not self._is_live(pending):
+        if not pending.is_live:
             return False
         if self.count_attempt(pending, reason):
             return True
@@ -112,33 +173,35 @@ class Replay:
     def wait(self, pending: Pending, now_s: float) -> None:
         """Queue a message, to be emitted again after its pause."""
         pause_s = self.retry.pause_s(max(1, pending.attempts))
-        heapq.heappush(self._waiting, (now_s + pause_s, pending.number, pending))
+        self._waits += 1  # no two entries are equal, so that no messages are compared
+        heapq.heappush(self._waiting, (now_s + pause_s, pending.number, self._waits, pending))
         self.due_s = self._waiting[0][0]
 
     def pop_due(self, now_s: float) -> Pending | None:
         """Remove and return a message whose pause is over."""
         while self.due_s <= now_s:
-            _, _, pending = heapq.heappop(self._waiting)
-            self.due_s = self._waiting[0][0] if self._waiting else math.inf
-            if self._is_live(pending):
+            *_, pending = heapq.heappop(self._waiting)
+            self._set_due()
+            if pending.is_live:
                 return pending
         return None
-
-    def _is_live(self, pending: Pending) -> bool:
-        """True if a message is of this generation and not done."""
-        return pending.generation == self._generation and pending.number in self._live
 
     @property
     def waiting(self) -> int:
         """The number of messages that wait to be emitted again."""
         return len(self._waiting)
 
+    def end(self, lane: Lane) -> None:
+        """Forget the messages of a lane."""
+        lane.end()
+        self._waiting = [entry for entry in self._waiting if entry[-1].is_live]
+        heapq.heapify(self._waiting)
+        self._set_due()
+
     def reset(self, position: Any = None) -> None:
-        """Forget all messages, and ignore their acks and fails. The next messages are those after ``position``."""
-        self._generation += 1
-        self.position = position
-        self._begun = self.finished = 0
-        self._live.clear()
-        self._positions.clear()
-        self._waiting.clear()
-        self.due_s = math.inf
+        """Begin a new generation. Its messages are those after ``position``."""
+        self.end(self.lane)
+        self.lane = Lane(position)
+
+    def _set_due(self) -> None:
+        self.due_s = self._waiting[0][0] if self._waiting else math.inf

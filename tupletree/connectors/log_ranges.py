@@ -7,10 +7,19 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tupletree.connectors.log_source import Assigned, LogEvent, LogFollower, LogRecord, LogSource, Records
+from tupletree.connectors.log_source import (
+    Assigned,
+    DeletedError,
+    LogEvent,
+    LogFollower,
+    LogRecord,
+    LogSource,
+    Records,
+)
+from tupletree.errors import FailedException
 
 PAUSE_S: Final = 0.01
-"""The pause between two looks at a log that has nothing new."""
+"""The pause between two looks at a log that has nothing new. Slow looks take at most a tenth of the time."""
 LOOK_EVERY_S: Final = 1.0
 """How often the list of partitions is read again."""
 
@@ -21,7 +30,11 @@ def owner_of(partition: str, tasks: int) -> int:
 
 
 class RangeFollower(LogFollower):
-    """Reads a share of the partitions in turns. A partition without a position is read from its beginning."""
+    """Reads a share of the partitions in turns. A partition without a position is read from its beginning.
+
+    ``poll`` raises FailedException for a partition that cannot be read now, and goes on with the next one when it is
+    called again; after DeletedError also with the messages of the partition that are left.
+    """
 
     def __init__(self, source: LogSource, positions: Mapping[str, int], task_index: int, tasks: int) -> None:
         self._source = source
@@ -29,17 +42,25 @@ class RangeFollower(LogFollower):
         self._task_index = task_index
         self._tasks = tasks
         self._mine: list[str] = []
+        self._known: set[str] = set()  # the names in _mine
         self._look_at_s = 0.0
+        self._read_at_s = 0.0
         self._turn = 0
         self._open: tuple[str, int, Iterator[Sequence[LogRecord]]] | None = None  # partition, end, its rest
 
     def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
         deadline_s = time.monotonic() + wait_s
         while True:
-            events = self._look() or self._read(limit)
-            if events or time.monotonic() >= deadline_s:
+            now_s = time.monotonic()
+            events: Sequence[LogEvent] = ()
+            if now_s >= self._read_at_s:
+                events = self._look() or self._read(limit)
+                if not events:
+                    ended_s = time.monotonic()
+                    self._read_at_s = ended_s + max(PAUSE_S, 10 * (ended_s - now_s))
+            if events or now_s >= deadline_s:
                 return events
-            time.sleep(min(PAUSE_S, wait_s))
+            time.sleep(max(0.0, min(self._read_at_s, deadline_s) - time.monotonic()))
 
     def lag(self) -> int | None:
         return sum(max(0, self._source.bounds(one).end - self._positions[one]) for one in self._mine)
@@ -54,13 +75,16 @@ class RangeFollower(LogFollower):
             return []
         self._look_at_s = now_s + LOOK_EVERY_S
         events: list[LogEvent] = []
-        names = self._source.partitions()
-        for index, name in enumerate(names):
+        for index, name in enumerate(self._source.partitions()):
             owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
-            if name and owner == self._task_index and name not in self._mine:
-                start = self._positions.get(name)
-                self._positions[name] = self._source.bounds(name).first if start is None else start
+            if name and owner == self._task_index and name not in self._known:
+                if name not in self._positions:
+                    try:
+                        self._positions[name] = self._source.bounds(name).first
+                    except FailedException:
+                        continue  # until the next look
                 self._mine.append(name)
+                self._known.add(name)
                 events.append(Assigned(name, self._positions[name]))
         return events
 
@@ -71,7 +95,13 @@ class RangeFollower(LogFollower):
                 continue
             assert self._open is not None
             name, end, rest = self._open
-            records = next(rest, None)
+            try:
+                records = next(rest, None)
+            except FailedException as error:
+                self._open = None
+                if isinstance(error, DeletedError):
+                    self._positions[name] = error.first
+                raise
             if records is None:
                 self._open = None
                 self._positions[name] = end
@@ -88,7 +118,7 @@ class RangeFollower(LogFollower):
         name = self._mine[self._turn % len(self._mine)]
         self._turn += 1
         start, bounds = self._positions[name], self._source.bounds(name)
-        end = self._source.limited(name, start, bounds.end, limit)
+        end = self._source.limited(name, start, bounds.end, limit * self._source.units_per_message)
         if end <= start:
             return False
         self._open = name, end, iter(self._source.read(name, start, end))

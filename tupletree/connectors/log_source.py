@@ -95,6 +95,7 @@ class LogSource(ABC):
         is_numbered: true if a partition keeps its index in ``partitions`` forever.
         keeps_positions: true if the log itself remembers what ``LogFollower.processed`` says, and a follower without
             positions resumes there; otherwise the spout keeps positions in ZooKeeper.
+        units_per_message: about how many units of positions a message takes, such as bytes of a file.
     """
 
     title: ClassVar[str] = "log"
@@ -102,6 +103,7 @@ class LogSource(ABC):
     metadata_fields: ClassVar[Sequence[str]] = ()
     is_numbered: ClassVar[bool] = False
     keeps_positions: ClassVar[bool] = False
+    units_per_message: ClassVar[int] = 1
 
     @abstractmethod
     def open(self) -> None:
@@ -129,10 +131,12 @@ class LogSource(ABC):
         """
         return min(end, start + limit)
 
-    def follow(self, positions: Mapping[str, int], task_index: int, tasks: int) -> LogFollower | None:
+    def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower | None:
         """Return the log's own reader of a task's share of the partitions, opened; None to read range after range.
 
-        ``positions``: where some of the partitions resume.
+        ``positions``: where the partitions of the mapping resume; others begin at their start. The share is then the
+        same for the same ``task_index`` and ``tasks``, even if the mapping is empty. None, only if ``keeps_positions``:
+        the log shares its partitions out, and resumes where ``processed`` said.
         """
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,8 +10,9 @@ from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, Raw
-from tupletree.connectors.pump import Broken, Connected, Lost, Pump
+from tupletree.connectors.pump import Connected, Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
+from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
@@ -67,25 +67,8 @@ class QueueSpout(ReplayingSpout):
         self._held_until_s = 0.0
         self._holds = 0
         self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
-        self._register(context, self._pump)
+        register_thread(context, self._pump, "queue", self.source.title)
         self._pump.start()
-
-    def _register(self, context: TopologyContext, pump: Pump) -> None:
-        own, title = context.register_own, self.source.title
-        own(
-            "spout_connected", "gauge", "1 while the spout is connected to its queue.", lambda: float(pump.is_connected)
-        )
-        text = "Messages that the queue has delivered and that are not acknowledged."
-        own("spout_outstanding_messages", "gauge", text, lambda: pump.outstanding)
-        text = "Messages that wait in the queue, as of the last seconds; NaN if that is not known."
-        own("spout_lag_messages", "gauge", text, lambda: math.nan if pump.lag is None else pump.lag)
-
-        def status() -> dict[str, Any]:
-            state = {"kind": "queue", "queue": title, "connected": pump.is_connected}
-            state |= {"outstanding": pump.outstanding, "lag": pump.lag}
-            return state if pump.is_connected or not pump.error else {**state, "error": pump.error[:500]}
-
-        context.register_status(status)
 
     def close(self) -> None:
         self._pump.close()

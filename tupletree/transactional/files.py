@@ -15,10 +15,10 @@ from typing import Any
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
+from tupletree.connectors.file_ranges import BLOCK, LineEnds, byte_size, check_encoding, path_of, sizes_of
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
-from tupletree.transactional.file_ranges import BLOCK, LineEnds, byte_size, check_encoding, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 

@@ -1,14 +1,16 @@
-"""Bolts behind the queues of the conformance suite, with the history of what they did."""
+"""Bolts behind the queues and logs of the conformance suites, with the history of what they did."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from tupletree import Bolt, FailedException, Topology, TopologyBuilder
-from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.testing.simulation.external import external
+from tupletree.replaying_spout import ReplayingSpout
+from tupletree.testing import LocalCluster
+from tupletree.testing.simulation.external import current, external
 
 
 class History:
@@ -20,11 +22,12 @@ class History:
         self.held: list[tuple[Any, Any]] = []
         self.fails = 0  # executions of each message that fail
         self.holds = False
+        self.held_texts: set[str] = set()
         self.lock = threading.Lock()
 
     def finish(self) -> None:
         """Ack the held messages, on the thread of their bolt."""
-        self.holds = False
+        self.holds, self.held_texts = False, set()
         with self.lock:
             held, self.held = self.held, []
         for bolt, tup in held:
@@ -46,7 +49,7 @@ class Watch(Bolt):
             self.collector.fail(tup, FailedException("not yet"))
         elif text.startswith("poison"):
             self.collector.fail(tup, FailedException("poison"))
-        elif history.holds:
+        elif history.holds or text in history.held_texts:
             with history.lock:
                 history.held.append((self, tup))
         else:
@@ -62,8 +65,22 @@ class Letters(Bolt):
         self.collector.ack(tup)
 
 
+class Running:
+    """A watched topology in this process."""
+
+    def __init__(self, cluster: LocalCluster, stand_in: Any) -> None:
+        self.cluster = cluster
+        self.history: History = current(stand_in)
+
+    def wait(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
+        self.cluster.wait_until(condition, timeout_s)
+
+    def wait_executed(self, texts: list[str], timeout_s: float = 30) -> None:
+        self.wait(lambda: set(texts) <= set(self.history.executed), timeout_s)
+
+
 def watched(
-    spout: QueueSpout, history: History, *, retry: Any = None, dead_letters: bool = False, parallelism: int = 1
+    spout: ReplayingSpout, history: History, *, retry: Any = None, dead_letters: bool = False, parallelism: int = 1
 ) -> Topology:
     """Return a topology of a spout and a bolt that the history watches. ``history``: made by ``external``."""
     builder = TopologyBuilder()

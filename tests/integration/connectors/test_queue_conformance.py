@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from queue_components import History, new_history, watched
+from queue_components import Running, new_history, watched
 from queue_places import QueuePlace
 from tcp_proxy import Proxy
 
 from tupletree import Backoff, TopologyBuilder
 from tupletree.connectors.formats import Json, Text
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
-from tupletree.testing.simulation.external import current
 
 FAST = Backoff(first_s=0.05, factor=2, max_s=0.2, max_attempts=None)
 TEXTS = [f"message {number}" for number in range(300)]
-
-
-class Running:
-    """A watched topology in this process."""
-
-    def __init__(self, cluster: LocalCluster, stand_in: Any) -> None:
-        self.cluster = cluster
-        self.history: History = current(stand_in)
-
-    def wait(self, condition: Callable[[], Any], timeout_s: float = 30) -> None:
-        self.cluster.wait_until(condition, timeout_s)
-
-    def wait_executed(self, texts: list[str], timeout_s: float = 30) -> None:
-        self.wait(lambda: set(texts) <= set(self.history.executed), timeout_s)
 
 
 @pytest.fixture

@@ -38,10 +38,9 @@ class Lists(LogSource):
 
 
 def drain(follower, found, starts=None):
-    idle = 0
-    while idle < 3:
-        events = follower.poll(2, 0.0)
-        idle = 0 if events else idle + 1
+    events = None
+    while events is None or events or follower.lag():
+        events = follower.poll(2, 0.05)
         for event in events:
             if isinstance(event, Records):
                 found[event.partition] += [record.data for record in event.records]

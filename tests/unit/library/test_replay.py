@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._replay import Pending, Replay
+from tupletree._replay import Lane, Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 
@@ -90,3 +90,30 @@ def test_what_is_heard_of_an_older_generation_is_ignored() -> None:
 def test_a_message_without_an_id_has_its_number() -> None:
     replay = Replay(RETRY)
     assert [replay.begin([1], "default").id, replay.begin([1], "default", "x").id] == [0, "x"]
+
+
+def test_lanes_have_positions_of_their_own_and_end_alone() -> None:
+    replay = Replay(RETRY)
+    lanes = Lane(100), Lane(200)
+    messages = [replay.begin([n], "default", n, lane.position + n + 1, lane) for lane in lanes for n in range(3)]
+    for one in (messages[0], messages[2], messages[3], messages[4]):
+        assert replay.done(one)
+    assert [lane.position for lane in lanes] == [101, 202]
+    assert [lane.newest for lane in lanes] == [103, 203]
+    replay.failed(messages[1], BAD, 0)
+    replay.failed(messages[5], BAD, 0)
+    replay.end(lanes[0])
+    assert replay.waiting == 1 and not replay.done(messages[1])
+    assert replay.pop_due(10) is messages[5] and replay.done(messages[5])
+    assert (lanes[0].position, lanes[1].position) == (101, 203)
+
+
+def test_a_lane_skips_positions_without_messages() -> None:
+    replay, lane = Replay(RETRY), Lane(0)
+    lane.skip_to(5)
+    assert lane.position == 5
+    one = replay.begin([1], "default", position=6, lane=lane)
+    lane.skip_to(9)
+    assert (lane.position, lane.newest) == (5, 9)
+    replay.done(one)
+    assert lane.position == 9

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from file_topology import Clock, Splits, Topology, attempt, context
 
+from tupletree.connectors.file_ranges import LOOK
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources import ranges
 from tupletree.spark.sources.files import DOUBT_S, LOOK_S, Extent, FilesCoordinator, LineExtent
 from tupletree.spark.sources.text import TextFiles
-from tupletree.transactional.file_ranges import LOOK
 
 
 def write(directory: Path, **files: str) -> None:

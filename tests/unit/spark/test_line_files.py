@@ -11,8 +11,8 @@ from file_topology import context, rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tupletree.connectors import file_blocks
 from tupletree.errors import ReportedFailedException, UsageError
-from tupletree.spark.sources import lines
 from tupletree.spark.sources.csv_lines import CsvFiles
 from tupletree.spark.sources.json_lines import JsonLines
 from tupletree.spark.sources.ranges import cut
@@ -62,7 +62,7 @@ def test_wherever_ranges_are_cut_every_line_is_read_once(
     least: int,
     block: int,
 ) -> None:
-    monkeypatch.setattr(lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr(file_blocks, "BLOCK_BYTES", block)
     ranges, truth = [], []
     for number, text in enumerate(texts):
         data = text.encode() if is_complete else text.encode() + b"\n"
@@ -89,7 +89,7 @@ def test_a_batch_is_divided_into_equal_shares_and_none_is_too_small_for_a_task()
 
 
 def test_large_ranges_come_in_record_batches_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(file_blocks, "BLOCK_BYTES", 10)
     path = tmp_path / "file"
     path.write_bytes(b"one\ntwo\nthree\na line of more than ten bytes\nfour\n")
     batches = list(TextFiles(path).read([str(path), 0, path.stat().st_size]))

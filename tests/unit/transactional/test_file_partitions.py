@@ -11,9 +11,9 @@ import pytest
 from partition_sources import Kept, attempt, context
 
 from tupletree._wire.codec import decode_value, encode_value
+from tupletree.connectors.file_ranges import BLOCK, LOOK
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.outputs import FieldsDeclarer
-from tupletree.transactional.file_ranges import BLOCK, LOOK
 from tupletree.transactional.files import FilePartitionSpout
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
+from tupletree.connectors.file_ranges import LineEnds, path_of, sizes_of
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.spark.sources.ranges import Sizes, check_sizes, plan_batch
 from tupletree.transactional.bolts import BatchCollector
-from tupletree.transactional.file_ranges import LineEnds, path_of, sizes_of
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 LOOK_S = 0.01

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from tupletree.connectors.file_ranges import sizes_of
 from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.spark.source import Source, struct_type
 from tupletree.spark.sources.files import Extent, FilesSpout, absolute, pieces
 from tupletree.spark.sources.parsing import checked_schema
 from tupletree.spark.sources.ranges import Sizes, cut
-from tupletree.transactional.file_ranges import sizes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

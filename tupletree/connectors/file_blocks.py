@@ -1,0 +1,63 @@
+"""Lines of files, read in blocks.
+
+If a range is cut into pieces, at any byte, a line belongs to the piece in which the line begins. ``[start, end)`` means
+the bytes from the first line that begins at ``start`` or later to the first line that begins at ``end`` or later. Two
+adjacent pieces compute the same position for their boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tupletree.connectors.file_ranges import first_line_end
+from tupletree.errors import ReportedFailedException
+
+BLOCK_BYTES = 1 << 22
+"""Maximum number of bytes that are read at a time."""
+
+
+def blocks(
+    path: str, start: int, end: int, first: int, last: int, *, are_complete: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a piece in blocks, each with its position. ReportedFailedException if lines are missing."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            position = _line_start(file, start, first, last)
+            stop = _line_start(file, end, first, last)
+            file.seek(position)
+            yield from _blocks(file, path, position, stop, are_complete and stop == last)
+    except OSError as error:
+        raise ReportedFailedException(f"file {path} cannot be read: {error.strerror}") from error
+
+
+def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) -> Iterator[tuple[int, bytes]]:
+    rest: list[bytes] = []  # parts of an incomplete line
+    reached = position
+    while reached < stop:
+        data = file.read(min(BLOCK_BYTES, stop - reached))
+        if not data:
+            raise ReportedFailedException(
+                f"file {path}: bytes up to {stop:,} were expected, but there are none after byte {reached:,}: a file "
+                f"may grow, but never shrink"
+            )
+        reached += len(data)
+        lines = len(data) if reached == stop else data.rfind(b"\n") + 1
+        if not lines:
+            rest.append(data)
+            continue
+        block = b"".join([*rest, data[:lines]])
+        if reached == stop and not may_lack_end and not block.endswith(b"\n"):
+            raise ReportedFailedException(
+                f"file {path}: no line ends before byte {stop:,} any more: a file may grow, but never change"
+            )
+        yield position, block
+        position += len(block)
+        rest = [data[lines:]]
+
+
+def _line_start(file: Any, position: int, first: int, last: int) -> int:
+    """Return the start of the first line at ``position`` or later, in the range from ``first`` to ``last``."""
+    if position <= first:
+        return first
+    return first_line_end(file, position - 1, last)[0] or last

@@ -1,0 +1,117 @@
+"""Files as a log: each line of each file is a message. Files may grow, and new ones may appear."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tupletree.connectors.file_blocks import blocks
+from tupletree.connectors.file_ranges import LineEnds, path_of, sizes_of
+from tupletree.connectors.formats import Format, Text
+from tupletree.connectors.log_source import Bounds, LogRecord, LogSource
+from tupletree.connectors.log_spout import LogSpout
+from tupletree.errors import FailedException, ReportedFailedException, UsageError
+
+LINES_AT_A_TIME: Final = 4000
+
+
+class TextFileLog(LogSource):
+    r"""The lines of files, without their line ends (``\n`` or ``\r\n``). Partitions are files; positions are bytes.
+
+    ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
+    or a pattern such as ``/data/**/*.log``. The files must exist at the same path on every machine where the topology
+    can run.
+
+    ``are_complete``: nothing will be appended, so a last line without a line end is a message too. Otherwise this line
+    waits for its line end.
+
+    A file must only grow. A file that is shorter than what was read of it is reported until it is as long again. Do not
+    reuse file names: a new file under an old name is not read from its beginning.
+
+    Raises UsageError if ``files`` is not a path.
+    """
+
+    title = "files"
+    metadata_fields = ("file", "position")
+    units_per_message = 200
+
+    def __init__(self, files: str | Path, *, are_complete: bool = False) -> None:
+        if not isinstance(files, str | Path) or not str(files):
+            owner = type(self).__name__
+            raise UsageError(f"{owner}: files is {files!r}; a file, a directory or a pattern was expected")
+        self.files = os.path.abspath(files)
+        self.are_complete = are_complete
+        self._ends = LineEnds(are_complete)
+
+    def open(self) -> None:
+        pass
+
+    def partitions(self) -> Sequence[str]:
+        return [name for name, _ in sizes_of(self.files)]
+
+    def bounds(self, partition: str) -> Bounds:
+        """Return 0 and the size of a file, which may be in the middle of a line."""
+        try:
+            return Bounds(0, os.stat(self.path(partition)).st_size)
+        except OSError as error:
+            raise FailedException(f"file {self.path(partition)} cannot be read: {error.strerror}") from error
+
+    def limited(self, partition: str, start: int, end: int, limit: int) -> int:
+        if end < start:
+            raise ReportedFailedException(
+                f"file {self.path(partition)}: {start:,} bytes were already read, but the file has only {end:,}: a "
+                f"file may grow, but never shrink"
+            )
+        try:
+            return self._ends.end(partition, self.path(partition), start, end, limit)
+        except OSError as error:
+            raise FailedException(f"file {self.path(partition)} cannot be read: {error.strerror}") from error
+
+    def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        path = self.path(partition)
+        for position, block in blocks(path, start, end, start, end, are_complete=self.are_complete):
+            records = _records(partition, block, position, end)
+            for at in range(0, len(records), LINES_AT_A_TIME):
+                yield records[at : at + LINES_AT_A_TIME]
+
+    def path(self, partition: str) -> str:
+        """Return the path of a file by its name."""
+        return path_of(self.files, partition)
+
+    def close(self) -> None:
+        pass
+
+
+def _records(name: str, block: bytes, position: int, end: int) -> list[LogRecord]:
+    """Return the lines of a block that begins at ``position``. Only the line before ``end`` can lack its line end."""
+    records: list[LogRecord] = []
+    lines = block.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for line in lines:
+        after = min(position + len(line) + 1, end)
+        records.append(LogRecord(line.removesuffix(b"\r"), position, after, (name, position)))
+        position = after
+    return records
+
+
+class FileSpout(LogSpout):
+    """Emits the lines of files at least once, by default as text in a field ``line``: see TextFileLog and LogSpout.
+
+    ``format``: decodes a line: ``Json(["user", "amount"])`` for JSON lines. ``metadata``: "file", "position".
+    """
+
+    def __init__(
+        self,
+        files: str | Path,
+        format: Format | None = None,
+        *,
+        are_complete: bool = False,
+        metadata: Sequence[str] = (),
+        log_id: str | None = None,
+        max_ahead: int = 100_000,
+    ) -> None:
+        source = TextFileLog(files, are_complete=are_complete)
+        super().__init__(source, format or Text("line"), metadata=metadata, log_id=log_id, max_ahead=max_ahead)

@@ -1,0 +1,257 @@
+"""The thread that owns a log's follower: it reads ahead, and records what is processed.
+
+The thread writes events for the spout into a queue, and reads the lanes' positions, which the spout moves on. So
+acknowledging a message costs the spout no message to this thread.
+
+A *session* reads from given positions until ``follow`` begins another, from other positions. A connection that is lost
+goes on within the session: behind the last message read, if the spout knows the positions; if the log keeps them, the
+partitions are shared out anew.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tupletree._replay import Lane
+from tupletree.backoff import Backoff
+from tupletree.connectors.log_positions import StoredPositions
+from tupletree.connectors.log_ranges import RangeFollower
+from tupletree.connectors.log_source import (
+    Assigned,
+    DeletedError,
+    LogFollower,
+    LogRecord,
+    LogSource,
+    Records,
+    Revoked,
+)
+from tupletree.connectors.source_thread import Broken, Lost, SourceThread
+from tupletree.errors import FailedException, UnavailableError
+
+WAIT_S: Final = 0.05
+"""The longest wait for a message: a new session and the end wait at most so long."""
+MAX_POLLED: Final = 1000
+"""The maximum number of messages that are asked for at a time."""
+RECORD_EVERY_S: Final = 0.5
+"""The time between two records of what is processed."""
+REPORT_EVERY_S: Final = 60.0
+
+
+class PartitionLane(Lane):
+    """The messages of a partition, from its assignment until it is revoked. ``start``: the position of the first."""
+
+    __slots__ = ("is_revoked", "partition", "start")
+
+    def __init__(self, partition: str, start: int) -> None:
+        super().__init__(start)
+        self.partition = partition
+        self.start = start
+        self.is_revoked = False  # set by the thread, at once; the spout is told in its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Messages of a partition. ``next``: the position after them."""
+
+    lane: PartitionLane
+    records: Sequence[LogRecord]
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A partition is revoked."""
+
+    lane: PartitionLane
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Reading, or recording what is processed, has failed, and is tried again. ``error``: why."""
+
+    error: Exception
+
+
+Event = Read | PartitionLane | Ended | Trouble | Lost | Broken
+"""What the spout is told. A lane: a partition is assigned."""
+
+
+class Session:
+    """Reading from given positions. ``positions``: None if the log keeps them."""
+
+    def __init__(self, positions: Mapping[str, int] | None) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.lanes: dict[str, PartitionLane] = {}  # the thread's; the spout has its own
+        self.positions = None if positions is None else dict(positions)  # behind what was read last
+        self.recorded: dict[str, int] = {}
+        self.put = 0  # messages put into the queue
+        self.taken = 0  # and taken by the spout
+
+
+class LogPump(SourceThread):
+    """Drives a log. The spout's thread calls ``poll``, ``follow``, ``pause`` and ``close``.
+
+    ``stored``: where positions are kept, if neither the log nor a checkpoint keeps them.
+    """
+
+    def __init__(
+        self,
+        source: LogSource,
+        task_index: int,
+        tasks: int,
+        stored: StoredPositions | None,
+        max_ahead: int,
+        reconnect: Backoff,
+    ) -> None:
+        super().__init__(source, task_index, reconnect)
+        self._source = source
+        self._tasks = tasks
+        self._stored = stored
+        self._max_ahead = max_ahead
+        self._session: Session | None = None
+        self._record_at_s = 0.0
+        self._reported: set[str] = set()  # errors of late
+        self._forget_at_s = 0.0
+
+    # The spout's side
+
+    def follow(self, positions: Mapping[str, int] | None) -> None:
+        """Begin a session, and this thread with the first one. What the session before has read is not delivered."""
+        self._session = Session(positions)
+        if self.ident is None:
+            self.start()
+
+    def poll(self) -> Event | None:
+        """Return what comes next, or None."""
+        session = self._session
+        if session is None:
+            return None
+        try:
+            event = session.events.get_nowait()
+        except queue.Empty:
+            return None
+        if isinstance(event, Read):
+            session.taken += len(event.records)
+        return event
+
+    @property
+    def outstanding(self) -> int:
+        """The number of messages read, from the oldest of each partition that is not processed. Any thread."""
+        session = self._session
+        if session is None:
+            return 0
+        return session.put - session.taken + sum(len(lane) for lane in list(session.lanes.values()))
+
+    def close(self) -> None:
+        if self.ident is not None:
+            super().close()
+
+    # The thread's side
+
+    def _open(self) -> None:
+        self._source.open()
+
+    def _notify(self, event: Trouble | Lost | Broken) -> None:
+        session = self._session
+        assert session is not None
+        session.events.put(event)
+
+    def _serve(self) -> None:
+        try:
+            while not self._is_closing.is_set():
+                session = self._session
+                assert session is not None
+                follower = self._follower(session)
+                try:
+                    self._read(session, follower)
+                    if self._is_closing.is_set():
+                        self._record(session, follower)
+                finally:
+                    if session.positions is None:
+                        for partition in list(session.lanes):
+                            self._revoke(session, partition)
+                    follower.close()
+        finally:
+            if self._stored is not None:
+                self._stored.close()
+
+    def _follower(self, session: Session) -> LogFollower:
+        """Return a follower that goes on where the session stands."""
+        if self._stored is not None and not session.positions:
+            session.positions = self._stored.load()
+        follower = self._source.follow(session.positions, self._task_index, self._tasks)
+        return follower or RangeFollower(self._source, session.positions or {}, self._task_index, self._tasks)
+
+    def _read(self, session: Session, follower: LogFollower) -> None:
+        """Read until the thread is closed or another session has begun."""
+        while not self._is_closing.is_set() and self._session is session:
+            if time.monotonic() >= self._record_at_s:
+                self._record(session, follower)
+            room = 0 if self._is_paused else self._max_ahead - (session.put - session.taken)
+            try:
+                self._measure_lag(follower.lag)
+                if room <= 0:
+                    follower.idle(WAIT_S)
+                    continue
+                events = follower.poll(min(room, MAX_POLLED), WAIT_S)
+            except FailedException as error:
+                self._report(error)
+                follower.idle(WAIT_S)
+                continue
+            for event in events:
+                self._pass_on(session, event)
+
+    def _pass_on(self, session: Session, event: Assigned | Revoked | Records) -> None:
+        match event:
+            case Records(partition, records, next):
+                lane = session.lanes[partition]
+                if session.positions is not None:
+                    session.positions[partition] = next
+                session.put += len(records)
+                session.events.put(Read(lane, records, next))
+            case Assigned(partition, start):
+                if session.positions is not None:
+                    session.positions[partition] = start
+                    if partition in session.lanes:
+                        return  # of an earlier connection: the spout goes on with the lane
+                lane = session.lanes[partition] = PartitionLane(partition, start)
+                session.events.put(lane)
+            case Revoked(partition):
+                self._revoke(session, partition)
+
+    @staticmethod
+    def _revoke(session: Session, partition: str) -> None:
+        lane = session.lanes.pop(partition)
+        session.recorded.pop(partition, None)
+        lane.is_revoked = True
+        session.events.put(Ended(lane))
+
+    def _record(self, session: Session, follower: LogFollower) -> None:
+        """Record what is processed, and was not recorded yet."""
+        self._record_at_s = time.monotonic() + RECORD_EVERY_S
+        processed = {name: lane.position for name, lane in session.lanes.items()}
+        changed = {name: at for name, at in processed.items() if session.recorded.get(name) != at}
+        if not changed:
+            return
+        try:
+            if self._stored is not None:
+                self._stored.save(changed)
+            follower.processed(changed)
+        except (UnavailableError, FailedException) as error:
+            self._report(error)
+            return
+        session.recorded.update(changed)
+
+    def _report(self, error: Exception) -> None:
+        """Tell the spout of an error, unless the same was told within ``REPORT_EVERY_S``."""
+        now_s = time.monotonic()
+        if now_s >= self._forget_at_s:
+            self._reported.clear()
+            self._forget_at_s = now_s + REPORT_EVERY_S
+        if str(error) not in self._reported or isinstance(error, DeletedError):
+            self._reported.add(str(error))
+            self._notify(Trouble(error))

@@ -1,0 +1,217 @@
+"""LogSpout: a spout over any LogSource, which the connectors of logs derive from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tupletree._replay import Pending
+from tupletree._wire.fail_reasons import FailReason
+from tupletree.backoff import Backoff
+from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.log_positions import StoredPositions, check_log_id
+from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
+from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.source_thread import Broken, Lost, register_thread
+from tupletree.errors import UnavailableError, UsageError
+from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
+from tupletree.replaying_spout import ReplayingSpout
+
+FOREVER: Final = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
+READ_AHEAD: Final = 4000
+"""The maximum number of messages that are read and not emitted."""
+
+
+class LogSpout(ReplayingSpout):
+    """Emits the messages of a log, and remembers for each partition up to where all are processed.
+
+    **At least once.** A failed message is emitted again after the pauses of ``retry``. A task that starts again resumes
+    behind the oldest prefix that is processed, so that messages after a gap are emitted again. The positions are kept
+    by the log where it can (see the connector), otherwise in ZooKeeper, about twice a second, under ``log_id``: by
+    default the names of the topology and of the component. So a topology that is submitted again under its name
+    resumes; with another ``log_id`` it reads from the beginning. Messages of a partition that another task takes over
+    are emitted there again, and what this task still hears of them is ignored.
+
+    **Aligned checkpoints.** The positions are in the checkpoint, and nowhere else: after a failure, the log is read
+    again from there. A log that keeps positions is told of them when the checkpoint is committed. Every task always
+    reads the same partitions.
+
+    **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
+    attempt: it leaves as a dead letter, or is reported. A message that cannot be decoded is given up at once, also with
+    aligned checkpoints.
+
+    **Not guaranteed.** Messages that the log deletes before they are read are reported, and skipped. Failed messages
+    come after later ones of their partition.
+
+    **Back-pressure.** At most ``READ_AHEAD`` messages are read before they are emitted; nothing is emitted while
+    ``max_ahead`` messages are in process or behind one that is. A deactivated topology reads none.
+
+    Attributes:
+        format: decodes messages; its fields, and then ``metadata``, are the spout's outputs.
+        metadata: fields of the log's own that are added to each row, such as a message's key.
+        max_ahead: the maximum number of messages per task from the oldest of each partition that is not processed.
+        retry: the attempts and the pauses between them.
+        reconnect: the pauses between attempts to connect.
+    """
+
+    retry: Backoff = FOREVER
+    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+
+    def __init__(
+        self,
+        source: LogSource,
+        format: Format | None = None,
+        *,
+        metadata: Sequence[str] = (),
+        log_id: str | None = None,
+        max_ahead: int = 100_000,
+    ) -> None:
+        owner = type(self).__name__
+        if not isinstance(max_ahead, int) or max_ahead < 1:
+            raise UsageError(f"{owner}: max_ahead is {max_ahead!r}; a whole number of at least 1 was expected")
+        check_log_id(owner, log_id)
+        self.source = source
+        self.format = format or Raw()
+        self.metadata = check_metadata(owner, source, self.format, metadata)
+        self.outputs = [*self.format.fields, *self.metadata]  # type: ignore[misc]  # set per instance
+        self.log_id = log_id
+        self.max_ahead = max_ahead
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self._is_aligned = bool(conf["topology.state.checkpoint.aligned"]) and CHECKPOINT_STREAM in context.targets
+        is_stored = not self._is_aligned and not self.source.keeps_positions
+        self._picked = [self.source.metadata_fields.index(name) for name in self.metadata]
+        self._lanes: dict[str, PartitionLane] = {}
+        self._restored: Mapping[str, int] = {}
+        self._lane: PartitionLane | None = None  # of the messages being emitted
+        self._records: Iterator[LogRecord] = iter(())
+        self._next = 0  # the position after them
+        self._reported: list[Pending] = []  # given up, and not in a checkpoint
+        self._pump = LogPump(
+            self.source,
+            context.task_index,
+            len(context.component_tasks(context.component_id)),
+            StoredPositions(context, self.log_id) if is_stored else None,
+            min(READ_AHEAD, self.max_ahead),
+            self.reconnect,
+        )
+        register_thread(context, self._pump, "log", self.source.title)
+        if not self._is_aligned:  # else restore_state says where to begin
+            self._pump.follow(None if self.source.keeps_positions else {})
+
+    def close(self) -> None:
+        self._pump.close()
+
+    def activate(self) -> None:
+        self._pump.pause(False)
+
+    def deactivate(self) -> None:
+        self._pump.pause(True)
+
+    def next_tuple(self) -> None:
+        if self._send_due():
+            return
+        while True:
+            lane = self._lane
+            if lane is not None:
+                for record in self._records:
+                    if lane.is_revoked:
+                        break
+                    self._begin(lane, record)
+                    return
+                lane.skip_to(self._next)
+                self._lane = None
+            if sum(map(len, self._lanes.values())) >= self.max_ahead:
+                return
+            event = self._pump.poll()
+            if event is None:
+                return
+            self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case Read(lane, records, next):
+                self._lane, self._records, self._next = lane, iter(records), next
+            case PartitionLane() as lane:
+                self._lanes[lane.partition] = lane
+            case Ended(lane):
+                self._replay.end(lane)
+                if self._lanes.get(lane.partition) is lane:
+                    del self._lanes[lane.partition]
+            case Trouble(error):
+                self.collector.report_error(error)
+            case Lost(error):
+                self.collector.report_error(UnavailableError(f"{self.source.title}: the connection is lost: {error}"))
+            case Broken(error):
+                raise error
+
+    def _begin(self, lane: PartitionLane, record: LogRecord) -> None:
+        try:
+            row = self.format.decode(record.data)
+        except FormatError as error:
+            pending = self._replay.begin([record.data], DEFAULT_STREAM, record.position, record.next, lane)
+            self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
+            self._give_up(pending)
+            return
+        if self._picked:
+            row = [*row, *[record.metadata[index] for index in self._picked]]
+        pending = self._replay.begin(row, DEFAULT_STREAM, record.position, record.next, lane)
+        self.collector.emit(row, pending)
+
+    def _give_up(self, pending: Pending) -> None:
+        assert isinstance(pending.lane, PartitionLane)
+        pending.id = f"{pending.lane.partition}@{pending.id}"
+        super()._give_up(pending)
+
+    def ack(self, msg_id: Any) -> None:
+        if self._is_aligned:
+            self._ack_aligned(msg_id)
+        else:
+            self._replay.done(msg_id)
+
+    def _ack_aligned(self, pending: Pending) -> None:
+        """Ack a message that is in a committed checkpoint. So are the messages before, which may have been reported.
+
+        A message that was given up and reported, rather than emitted, is acked by ``_give_up`` itself: too early.
+        """
+        if pending.reason is not None and pending.stream != self.dead_letters:
+            self._reported.append(pending)
+            return
+        self._replay.done(pending)
+        if self._reported:
+            rest = []
+            for one in self._reported:
+                if one.lane is pending.lane and one.number < pending.number:
+                    self._replay.done(one)
+                elif one.is_live:
+                    rest.append(one)
+            self._reported = rest
+
+    def _finish(self, pending: Pending) -> None:
+        """Nothing is left to do: the thread reads the positions of the lanes."""
+
+    def checkpoint_state(self) -> dict[str, int]:
+        return {**self._restored, **{name: lane.newest for name, lane in self._lanes.items()}}
+
+    def restore_state(self, state: Mapping[str, int]) -> None:
+        begun = {name: lane.start for name, lane in self._lanes.items()}
+        for lane in self._lanes.values():
+            self._replay.end(lane)
+        self._lanes = {}
+        self._lane = None
+        self._reported = []
+        self._restored = {**begun, **state}
+        self._pump.follow(self._restored)
+
+
+def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequence[str]) -> list[str]:
+    """Return the names of chosen metadata, checked. UsageError, naming ``owner``, for a name that is not there."""
+    names = [metadata] if isinstance(metadata, str) else list(metadata)
+    for name in names:
+        if name not in source.metadata_fields:
+            known = ", ".join(source.metadata_fields) or "none"
+            raise UsageError(f"{owner}: metadata names {name!r}; what {source.title} has of a message is {known}")
+        if name in format.fields:
+            raise UsageError(f"{owner}: {name!r} is a field of the format already; rename it there")
+    return names
