@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from poison_topology import lines_of, poison_topology
+from sqlite_counts import counts
 
-from tupletree._wire.codec import decode_value
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
@@ -50,18 +48,6 @@ def test_all_poison_and_nothing_else_is_in_the_dead_letters(cluster: DevCluster,
     assert {line[0] for line in lines_of(tmp_path, "good")} == rest
     cluster.client.kill("poison", wait_secs=0)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="its workers end")
-
-
-def counts(directory: Path) -> Counter[str]:
-    """The committed counts of all tasks."""
-    counted: Counter[str] = Counter()
-    for path in directory.rglob("*.db"):
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
-                continue  # it was opened a moment ago
-            for key, value in connection.execute("SELECT key, value FROM entries"):
-                counted[decode_value(key)] += decode_value(value)
-    return counted
 
 
 @pytest.mark.long

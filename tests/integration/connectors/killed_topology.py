@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tupletree import BasicBolt, Topology, TopologyBuilder
-from tupletree.connectors.queue_spout import QueueSpout
+from tupletree.replaying_spout import ReplayingSpout
 
 
 class Append(BasicBolt):
@@ -27,7 +27,7 @@ class Append(BasicBolt):
             os.close(handle)
 
 
-def appending(spout: QueueSpout, directory: Path) -> Topology:
+def appending(spout: ReplayingSpout, directory: Path) -> Topology:
     builder = TopologyBuilder()
     messages = builder.set_spout("messages", spout, parallelism=2)
     builder.set_bolt("append", Append(directory), parallelism=2).shuffle_grouping(messages)
