@@ -239,8 +239,10 @@ class StatefulBolt(Bolt):
         state: the state, unless ``init_state`` is overridden.
         default_factory: makes the value of a missing key, as in ``collections.defaultdict``: with
             ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
+        needs_positions: True if every spout before the bolt must be positioned: others are refused at build time.
     """
 
+    needs_positions: bool = False
     state: KeyValueState[Any, Any]
     default_factory: Callable[[], Any] | None = None
 
@@ -257,6 +259,17 @@ class StatefulBolt(Bolt):
 
     def pre_commit(self, txid: int) -> None:
         """Called before checkpoint ``txid`` is committed. Can be called again for the same txid."""
+
+    def post_commit(self, txid: int, state: KeyValueState[Any, Any]) -> None:
+        """Called when checkpoint ``txid`` is committed in the state, and before the checkpoint ends.
+
+        No later checkpoint begins before this method has returned in every task. If it raises, or the worker ends, it
+        is called again for the same txid, possibly on a new bolt after ``prepare`` and before ``init_state``. So write
+        to other systems what belongs to the checkpoint here, from ``state``, which has the committed values. Do not
+        change the state.
+
+        A worker that was replaced can call it late, for a checkpoint that has ended.
+        """
 
     def pre_rollback(self) -> None:
         """Called before uncommitted state is discarded."""

@@ -10,6 +10,7 @@ state must hold follows from the shape alone: each message as often as there are
     count     a stateful bolt that puts at once
     gather    a stateful bolt that puts in pre_prepare what it has executed since
     tardy     a stateful bolt that puts at once and acks some time later
+    write     a bolt that writes each message once to a system outside (checkpoint_sinks)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_nouns import Shape
+from checkpoint_sinks import Write
 
 from tupletree.component import BasicBolt, Bolt, Spout, StatefulBolt
 from tupletree.errors import FailedException
@@ -196,7 +198,7 @@ class Tardy(Count):
         world.at(world.rng.choice([0.0, 0.05, 0.3]), lambda: call_soon(lambda: self.collector.ack(tup)))
 
 
-KINDS = {"pass": Pass, "late": Late, "slow": Slow, "count": Count, "gather": Gather, "tardy": Tardy}
+KINDS = {"pass": Pass, "late": Late, "slow": Slow, "count": Count, "gather": Gather, "tardy": Tardy, "write": Write}
 
 
 def build(shape: Shape) -> TopologySpec:

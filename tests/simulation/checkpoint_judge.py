@@ -42,6 +42,8 @@ class Judge:
         self.paths = {
             (spout, bolt): self.shape.paths(spout, bolt) for spout in self.shape.spouts for bolt in self.shape.stateful
         }
+        self.written_rows = 0
+        self.found_notes = 0
 
     def violation(self, what: str) -> Violation:
         return self.world.violation(what)
@@ -147,6 +149,7 @@ class Judge:
                 raise self.violation(f"{phase} {txid} is recorded; {name} has {held}")
         if before == (txid, COMMITTING) and phase is COMMITTED:
             self.commits += 1
+            self.check_tables(self.world.positions() if self.world.tables else {})
             self.world.counts["committed amid faults"] += self.world.is_faulty
 
     def _check_cut(self) -> None:
@@ -181,6 +184,34 @@ class Judge:
                 if count < truth or (is_exact and count > truth):
                     told = f"with {self.txid} {self.phase} and positions {positions}"
                     raise self.violation(f"{told}, {bolt} has counted {message} {count} times, not {truth}")
+
+    # Systems outside
+
+    def written(self, worker: Worker, name: str, txid: int, rows: int) -> None:
+        self.written_rows += rows
+        self.found_notes += not rows
+        self.world.tell(f"{worker}: {name} writes {rows} rows of {txid}")
+        if rows and (self.txid, self.phase) != (txid, COMMITTING):
+            raise self.violation(f"{worker}: {name} writes {txid}; recorded is {self.phase} {self.txid}")
+
+    def check_tables(self, positions: dict[str, int]) -> None:
+        """The systems outside have each message below the positions, once for each path, and no other."""
+        for bolt, table in self.world.tables.items():
+            paths = {spout: self.shape.paths(spout, bolt) for spout in self.shape.spouts}
+            expected = Counter(
+                {
+                    f"{name}:{number}": paths[name.split("/")[0]]
+                    for name, position in positions.items()
+                    for number in range(position)
+                    if paths[name.split("/")[0]]
+                }
+            )
+            for message in sorted(table.rows.keys() | expected.keys()):
+                if table.rows[message] != expected[message]:
+                    raise self.violation(
+                        f"with {self.txid} {self.phase} and positions {positions}, {bolt} has written {message} "
+                        f"{table.rows[message]} times, not {expected[message]}"
+                    )
 
 
 def _decoded(entries: Any) -> dict[Any, Any]:

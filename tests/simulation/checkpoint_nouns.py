@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from checkpoint_sinks import SimulatedSink, Write
 from transaction_nouns import Violation
 
 from tupletree._checkpoints.spout import CheckpointSpout
@@ -35,6 +36,8 @@ class Rules:
     spout: type[SpoutParticipant] = SpoutParticipant
     checkpoint_spout: type[CheckpointSpout] = CheckpointSpout
     backend: type[MemoryBackend] = MemoryBackend
+    write: type[Write] = Write
+    sink: type[SimulatedSink] = SimulatedSink
     shape: Mapping[str, Any] = field(default_factory=dict)  # what is not to be drawn
     faults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,6 +67,12 @@ class Shape:
     batch_size: int
     max_pending: int | None
     cache_entries: int
+    writes: bool = False  # the last stateful bolt writes to a system outside instead
+
+    def with_writes(self) -> None:
+        """Let the last stateful bolt write to a system outside."""
+        name = self.stateful[-1]
+        self.bolts[name] = replace(self.bolts[name], kind="write")
 
     @staticmethod
     def draw(rng: random.Random) -> Shape:
@@ -92,6 +101,10 @@ class Shape:
     @property
     def stateful(self) -> list[str]:
         return [name for name, bolt in self.bolts.items() if bolt.kind in STATEFUL]
+
+    @property
+    def writing(self) -> list[str]:
+        return [name for name, bolt in self.bolts.items() if bolt.kind == "write"]
 
 
 def _draw_bolts(rng: random.Random, spouts: list[str]) -> dict[str, BoltShape]:

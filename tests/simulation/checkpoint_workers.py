@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_nouns import ID
+from checkpoint_sinks import Write
 from checkpoint_stores import open_state
 from transaction_stores import SimulatedStore
 
@@ -32,7 +33,7 @@ class Worker(workers.Worker):
         """Give a task what is simulated around it, and the rules that are to be broken in it."""
         rules = self.world.rules
         component = task.spout if hasattr(task, "spout") else task.bolt
-        component.worker = self
+        self._adopt(component)
         task.remake = functools.partial(self._remade, task.remake)
         if isinstance(component, CheckpointSpout):
             component._open_store = lambda conf: SimulatedStore(self.world, self)
@@ -51,8 +52,13 @@ class Worker(workers.Worker):
 
     def _remade(self, remake: Callable[[], Any]) -> Any:
         component = remake()
-        component.worker = self
+        self._adopt(component)
         return component
+
+    def _adopt(self, component: Any) -> None:
+        if isinstance(component, Write):
+            component.live_in(self)
+        component.worker = self
 
     def _send_step(self, send: Callable[[Step], None], step: Step) -> None:
         self.world.counts[f"sent {step.action.name.lower()}"] += 1

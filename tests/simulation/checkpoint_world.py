@@ -18,6 +18,7 @@ from typing import Any
 from checkpoint_components import Source, build
 from checkpoint_judge import Judge, position
 from checkpoint_nouns import ID, Faults, Killed, Rules, Shape, Violation
+from checkpoint_sinks import Table
 from checkpoint_workers import Worker
 from transaction_stores import Outside
 
@@ -45,6 +46,8 @@ class World(SimulatedTopology):
         for name, value in self.rules.shape.items():
             setattr(self.shape, name, value)
         self.shape.positioned &= self.shape.aligned
+        if self.shape.writes:
+            self.shape.with_writes()
         faults = Faults.draw(rng)
         for name, value in self.rules.faults.items():
             setattr(faults, name, value)
@@ -55,7 +58,8 @@ class World(SimulatedTopology):
             None  # raised again at the end of the step: a task takes it for an error of its own
         )
         self.sources = {name: Source() for name in self.names.values() if name.split("/")[0] in self.shape.spouts}
-        with_state = [*self.shape.stateful, *(self.shape.spouts if self.shape.positioned else ())]
+        self.tables = {bolt: Table() for bolt in self.shape.writing}
+        with_state = [*self.shape.stateful, *self.shape.writing, *(self.shape.spouts if self.shape.positioned else ())]
         self.states = {name: Namespace() for name in self.names.values() if name.split("/")[0] in with_state}
         self.store = MemoryStore()
         self.store_back_s = 0.0
@@ -72,6 +76,7 @@ class World(SimulatedTopology):
             "topology.max.spout.pending": self.shape.max_pending,
             "topology.sleep.spout.wait.strategy.time.ms": 30,
             "topology.acker.executors": 1,
+            "topology.state.provider": "zookeeper",  # durable, and never opened: checkpoint_stores takes its place
         }
 
     def run(self) -> World:
@@ -84,6 +89,7 @@ class World(SimulatedTopology):
             txid = self.judge.txid
             self._run_while(lambda: self.judge.txid < txid + 3, "checkpoints do not go on")
             self.judge.check_counts({name: self.shape.length for name in self.sources}, is_exact=self.shape.positioned)
+            self.judge.check_tables({name: self.shape.length for name in self.sources})
         except Violation:
             raise
         except Exception as error:

@@ -29,13 +29,16 @@ def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definiti
     """Return a copy of the components with the checkpoint spout and stream added.
 
     Raises:
-        TopologyError: components form a cycle, on which a checkpoint would never be complete; or a spout has only one
-            of the two methods of a positioned spout.
+        TopologyError: components form a cycle, on which a checkpoint would never be complete; a spout has only one of
+            the two methods of a positioned spout; or a spout is not positioned, and a bolt behind it needs positions.
     """
     _check_acyclic(components)
     spouts = {id for id, one in components.items() if one.kind == ComponentKind.COMPONENT_KIND_SPOUT}
     for id in spouts:
         _check_position(components[id])
+    for id, one in components.items():
+        if isinstance(one.component, StatefulBolt) and one.component.needs_positions:
+            _check_positions_before(components, id)
     roots = [id for id, one in components.items() if id not in spouts and not one.inputs]
     begins = [id for id, one in components.items() if any(item.source in spouts for item in one.inputs)] + roots
     stateful = [id for id, one in components.items() if isinstance(one.component, StatefulBolt)]
@@ -96,3 +99,21 @@ def _check_position(definition: Definition) -> None:
             component=definition.id,
             field="next_tuple",
         )
+
+
+def _check_positions_before(components: Mapping[str, Definition], id: str) -> None:
+    before, found = {id}, [id]
+    while found:
+        sources = {item.source for item in components[found.pop()].inputs} & components.keys()
+        found.extend(sources - before)
+        before |= sources
+    for source in sorted(before):
+        spout = components[source].component
+        if isinstance(spout, Spout) and not is_positioned(spout):
+            raise TopologyError(
+                f"{components[id].title}: {type(components[id].component).__name__} writes once what its spouts emit "
+                f"again from a position, and spout '{source}' has none: give it checkpoint_state and restore_state, or "
+                f"write at least once",
+                component=id,
+                field="inputs",
+            )

@@ -75,13 +75,16 @@ class PostgresStatements(Statements):
     def reaches(self, column: Column, old: str, new: str) -> str:
         return f"{new}{_bytewise(column)} >= {old}{_bytewise(column)}"
 
-    def create_staging(self, staging: str) -> str:
+    def create_staging(self, staging: str, *, is_temporary: bool = False) -> str:
         """Return the statement that creates a staging table.
 
-        The table is unlogged: the server empties it after a crash, so the commit counts its rows.
+        The table is unlogged: the server empties it after a crash, so the commit counts its rows. ``is_temporary``: the
+        table ends with its transaction instead.
         """
         tags = ", ".join(f"{name} bigint NOT NULL" for name in TAGS)
         columns = ", ".join(f"{quoted(column.name)} {self.type_of(column)}" for column in self.plan.columns)
+        if is_temporary:
+            return f"CREATE TEMPORARY TABLE {quoted(staging)} ({tags}, {columns}) ON COMMIT DROP"
         return f"CREATE UNLOGGED TABLE {quoted(staging)} ({tags}, {columns}) WITH (autovacuum_enabled = false)"
 
     def copy(self, staging: str) -> str:

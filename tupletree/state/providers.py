@@ -36,6 +36,12 @@ def open_state(
     return provider, provider.new_state(namespace, as_mapping(conf.get(CONFIG)), context)
 
 
+def is_durable(conf: Mapping[str, Any]) -> bool:
+    """True if the states of the configured provider survive their process. Raises UsageError as ``open_state``."""
+    check_provider(conf)
+    return _made(_name(conf)).is_durable
+
+
 def check_provider(conf: Mapping[str, Any]) -> None:
     """Refuse an unknown provider or an invalid provider configuration, without importing or opening anything.
 

@@ -65,6 +65,8 @@ class StatefulParticipant(Participant):
                 if self.barriers.is_initialised:
                     self._bolt.pre_commit(step.txid)
                 self._state.commit(step)
+                if not self._state.is_new(step):
+                    self._bolt.post_commit(step.txid, self._state.state)
                 self._acks_committed()
             case Action.ROLLBACK:
                 self._roll_back()

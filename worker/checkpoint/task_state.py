@@ -55,8 +55,11 @@ class TaskState:
     def knows(self, step: Step) -> bool:
         """True if this state has prepared or committed the checkpoint of a COMMIT, or is new or not durable."""
         provider, state = self._open()
-        is_new = self._component in step.fresh
-        return is_new or not provider.is_durable or step.txid in (state.prepared, state.committed)
+        return self.is_new(step) or not provider.is_durable or step.txid in (state.prepared, state.committed)
+
+    def is_new(self, step: Step) -> bool:
+        """True if the component is not in the checkpoint: the checkpoint was taken before the component was added."""
+        return self._component in step.fresh
 
     def is_at(self, txid: int) -> bool:
         """True if a checkpoint is the last one committed in this state, or the state is not durable."""
@@ -90,7 +93,7 @@ class TaskState:
     def commit(self, step: Step) -> None:
         """Commit, unless the component is new and not in the checkpoint. Raises as KeyValueState.commit does."""
         state = self.state
-        if self._component not in step.fresh:
+        if not self.is_new(step):
             state.commit(step.txid)
         elif state.prepared is not None:
             state.rollback()  # left by an earlier component of the same name
@@ -118,7 +121,7 @@ class TaskState:
                 f"topology's last checkpoint is {step.txid}: the state belongs to another topology, or the "
                 f"checkpoint's record was removed; choose another topology.state.id"
             )
-        if self._component in step.fresh:
+        if self.is_new(step):
             if is_unused:  # entries were left by an earlier component of the same name
                 state.clear()
         elif step.txid > 0:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+import psycopg
+
+from tests.integration.transactional.database_servers import PostgresServer
 from tupletree.connectors.column_sink import ColumnSink
+from tupletree.connectors.postgres import PostgresSink
 from tupletree.connectors.sqlite import SqliteSink
 
 COLUMNS = {"word": "string", "count": "bigint"}
@@ -54,3 +59,36 @@ class SqlitePlace:
 
     def cut(self) -> None:
         """Do nothing: a file has no connection that breaks."""
+
+
+class PostgresPlace:
+    """A schema of a server."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._schema = f"s{uuid.uuid4().hex[:12]}"
+        self.url = f"{server.url}&options=-csearch_path%3D{self._schema}"
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {self._schema}")
+
+    def sink(self) -> ColumnSink:
+        return PostgresSink(self.url, "counts", COLUMNS, key="word", timeout_s=1)
+
+    def counts(self) -> Mapping[str, int]:
+        with psycopg.connect(self.url) as connection:
+            if connection.execute("SELECT to_regclass('counts')").fetchone() == (None,):
+                return {}
+            return dict(connection.execute("SELECT word, count FROM counts").fetchall())
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        with psycopg.connect(self.url) as connection:
+            connection.execute("LOCK TABLE tupletree_commits IN ACCESS EXCLUSIVE MODE")
+            yield
+            connection.rollback()
+
+    def cut(self) -> None:
+        with psycopg.connect(self._server.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tupletree'"
+            )

@@ -10,22 +10,43 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from sink_places import SinkPlace, SqlitePlace
+from sink_places import PostgresPlace, SinkPlace, SqlitePlace
 
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.testing import wait_until
 
 OwnSink = Callable[..., ColumnSink]
+AnyServer = TypeVar("AnyServer", PostgresServer, RedisServer)
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[PostgresServer]:
+    yield from running(PostgresServer)
+
+
+def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
+    """A server that runs while a module needs it."""
+    if reason := kind.missing():
+        pytest.skip(reason)
+    server = kind()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> SinkPlace:
-    return SqlitePlace(tmp_path)
+    if request.param == "sqlite":
+        return SqlitePlace(tmp_path)
+    return PostgresPlace(request.getfixturevalue("postgres_server"))
 
 
 @pytest.fixture
@@ -113,6 +134,7 @@ def test_what_one_owner_takes_back_leaves_the_rows_of_others_alone(place: SinkPl
 
 CHILD = """
 import os, pickle, signal, sys
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
 sink = pickle.load(sys.stdin.buffer)
 sink.open("words/count/0")

@@ -1,0 +1,102 @@
+"""kill -9 of workers, ackers and nimbuses under a topology that writes to a database: each row is written once.
+
+A table shows by its triggers what an upsert hides: every write is logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from sink_topology import COLUMNS, sink_topology
+from stateful_topology import line
+from test_stateful_words import await_committed, is_acked, workers
+
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.testing import DevCluster, wait_until
+
+SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "20"))
+SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
+RATE = 400
+CODE = [str(Path(__file__).with_name(name)) for name in ("sink_topology.py", "stateful_topology.py")]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with DevCluster(supervisors=2, slots=2, ackers=2, nimbuses=2) as running:
+        yield running
+
+
+class SqliteTable:
+    """A file with a table that logs its writes."""
+
+    def __init__(self, directory):
+        self.path = directory / "lines.db"
+        self.sink = SqliteSink(self.path, "lines", COLUMNS, key="number")
+        self.query("CREATE TABLE lines (number INTEGER PRIMARY KEY, length INTEGER)")
+        self.query("CREATE TABLE log (number INTEGER)")
+        for event in ("INSERT", "UPDATE"):
+            self.query(
+                f"CREATE TRIGGER on_{event} AFTER {event} ON lines BEGIN INSERT INTO log VALUES (new.number); END"
+            )
+
+    def query(self, statement):
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            return connection.execute(statement).fetchall()
+
+
+@pytest.fixture
+def table(tmp_path):
+    return SqliteTable(tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_row_is_written_once_whatever_is_killed(cluster, table, seed, tmp_path):
+    conf = {
+        "topology.workers": 3,
+        "topology.acker.executors": 2,
+        "topology.message.timeout.secs": 20,
+        "topology.state.checkpoint.interval.ms": 300,
+        "topology.state.checkpoint.aligned": True,
+        "topology.state.id": f"lines-{uuid.uuid4().hex}",
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "states")},
+    }
+    lines = int(SECONDS * RATE * 1.2)  # still flowing when the kills end
+    cluster.client.submit("lines", sink_topology(tmp_path, table.sink, rate=RATE, lines=lines), conf, code=CODE)
+    try:
+        kills = kill_in_turn(cluster, random.Random(seed))
+        wait_until(lambda: is_acked(tmp_path, lines), 240, what="every line is acked")
+        await_committed(cluster, conf)
+    finally:
+        cluster.client.kill("lines", wait_secs=0)
+        wait_until(lambda: not workers(cluster), 30, what="the workers end")
+    print(f"{kills} kills, {lines} lines, {table.query('SELECT count(*) FROM log')[0][0]} writes")
+    assert table.query("SELECT number, count(*) FROM log GROUP BY number HAVING count(*) > 1") == []
+    expected = [(number, len(line(number))) for number in range(lines)]
+    assert [tuple(row) for row in table.query("SELECT number, length FROM lines ORDER BY number")] == expected
+    assert kills >= SECONDS / 6
+
+
+def kill_in_turn(cluster, rng):
+    """For so many seconds, a worker, an acker or a nimbus every few seconds; daemons are started again."""
+    kills = 0
+    until_s = time.monotonic() + SECONDS
+    while (now_s := time.monotonic()) < until_s:
+        next_s = now_s + rng.uniform(1.0, 3.0)
+        wait_until(lambda next_s=next_s: time.monotonic() > next_s and workers(cluster), 60, what="a worker to kill")
+        role = rng.choice(["worker", "worker", "acker", "nimbus"])
+        number = rng.randrange(len(workers(cluster)) if role == "worker" else 2)
+        cluster.kill(role, number)
+        if role != "worker":
+            cluster.restart(role, number)
+        kills += 1
+    return kills

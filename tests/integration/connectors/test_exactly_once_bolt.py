@@ -1,0 +1,175 @@
+"""ExactlyOnceSinkBolt and RowSinkBolt in topologies of this process: rows, refusals, values that cannot be stored."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.connectors.row_sinks import RowSinkBolt
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.errors import TopologyError
+from tupletree.testing import LocalCluster, wait_until
+from tupletree.topology import Topology
+from tupletree.worker.core.task import TaskFailedError
+
+COLUMNS = {"word": "string", "count": "bigint"}
+ROWS: list[tuple[str, Any]] = [(f"w{number}", number) for number in range(20)]
+
+
+class Words(Spout):
+    """Emits rows, and what fails again."""
+
+    outputs = ("word", "count")
+
+    def __init__(self, rows: list[tuple[str, Any]]) -> None:
+        self.rows = rows
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector, self.next, self.again = collector, 0, []
+
+    def next_tuple(self) -> None:
+        if self.again:
+            self.emit(self.again.pop())
+        elif self.next < len(self.rows):
+            self.emit(self.next)
+            self.next += 1
+
+    def emit(self, number: int) -> None:
+        self.collector.emit(list(self.rows[number]), number)
+
+    def fail(self, number: int) -> None:
+        self.again.append(number)
+
+
+class PositionedWords(Words):
+    """The same, with positions."""
+
+    def checkpoint_state(self) -> int:
+        return self.next
+
+    def restore_state(self, state: int) -> None:
+        self.next = state
+
+
+class Keep(BasicBolt):
+    """Keeps what it gets."""
+
+    got: list[list[Any]] = []
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        self.got.append(tup.values)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "words.db"
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    Keep.got.clear()
+    with LocalCluster() as running:
+        yield running
+
+
+def conf(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    return {
+        "topology.state.checkpoint.aligned": True,
+        "topology.state.checkpoint.interval.ms": 100,
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "states")},
+        **changes,
+    }
+
+
+def topology(path: Path, rows: list[tuple[str, Any]], *, bolt: type = ExactlyOnceSinkBolt) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("words", PositionedWords(rows) if bolt is ExactlyOnceSinkBolt else Words(rows))
+    sink = SqliteSink(path, "counts", COLUMNS, key="word")
+    builder.set_bolt("out", bolt(sink), 2).fields_grouping("words", "word")
+    if bolt is ExactlyOnceSinkBolt:
+        builder.set_bolt("rejected", Keep()).shuffle_grouping("out", "rejected")
+    return builder.create_topology()
+
+
+def counts(path: Path) -> dict[str, int]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'counts'").fetchone():
+            return {}
+        return dict(connection.execute("SELECT word, count FROM counts").fetchall())
+
+
+def test_rows_are_written_when_their_checkpoint_commits(cluster: LocalCluster, tmp_path: Path, path: Path) -> None:
+    cluster.submit("words", topology(path, ROWS), conf(tmp_path))
+    wait_until(lambda: counts(path) == dict(ROWS), 30, what="every row is written")
+
+
+def test_a_value_that_cannot_be_stored_is_rejected_and_stops_nothing(
+    cluster: LocalCluster, tmp_path: Path, path: Path
+) -> None:
+    rows = [*ROWS[:5], ("bad", "many"), *ROWS[5:]]
+    cluster.submit("words", topology(path, rows), conf(tmp_path))
+    wait_until(lambda: counts(path) == dict(ROWS), 30, what="every other row is written")
+    [[row, reason]] = Keep.got
+    assert row == ["bad", "many"]
+    assert reason.startswith("table 'counts': the value 'many' of field 'count' cannot be stored as bigint")
+    assert [str(error) for _, error in cluster.errors("words")] == [reason]
+
+
+def test_a_topology_continues_from_its_last_checkpoint(tmp_path: Path, path: Path) -> None:
+    for rows in (ROWS[:10], ROWS):
+        with LocalCluster() as cluster:
+            cluster.submit("words", topology(path, rows), conf(tmp_path, **{"topology.state.id": f"w{len(rows)}"}))
+            wait_until(lambda: counts(path) == dict(rows), 30, what="every row is written")  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"topology.state.checkpoint.aligned": False}, "component 'out' writes each row once with aligned checkpoints"),
+        (
+            {"topology.state.provider": "memory", "topology.state.provider.config": None},
+            "the states of topology.state.provider 'memory' do not survive their worker",
+        ),
+    ],
+)
+def test_what_would_write_twice_or_never_is_refused(
+    cluster: LocalCluster, tmp_path: Path, path: Path, changes: dict[str, Any], reason: str
+) -> None:
+    cluster.submit("words", topology(path, ROWS), conf(tmp_path, **changes))
+    with pytest.raises(TaskFailedError, match=reason):
+        cluster.wait_until(lambda: bool(counts(path)), 30)
+
+
+def test_a_spout_without_positions_is_refused(path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", Words(ROWS))
+    builder.set_bolt("out", ExactlyOnceSinkBolt(SqliteSink(path, "counts", COLUMNS, key="word"))).shuffle_grouping(
+        "words"
+    )
+    with pytest.raises(TopologyError, match=r"bolt 'out': .* spout 'words' has none: give it checkpoint_state"):
+        builder.create_topology()
+
+
+def test_any_topology_writes_rows_at_least_once(cluster: LocalCluster, path: Path) -> None:
+    rows = [*ROWS, ("bad", None), ("bad", 1.5)]
+    cluster.submit("words", topology(path, rows, bolt=RowSinkBolt), {"topology.message.timeout.secs": 30})
+    wait_until(lambda: counts(path) == {**dict(ROWS), "bad": None}, 30, what="every row is written")
+    wait_until(lambda: cluster.errors("words"), 30, what="the error of the row that cannot be stored")
+    assert "the value 1.5 of field 'count' cannot be stored as bigint" in str(cluster.errors("words")[0])
+
+
+def test_a_row_that_the_table_refuses_fails_alone(cluster: LocalCluster, path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE counts (word TEXT PRIMARY KEY, count INTEGER CHECK (count < 100))")
+    cluster.submit("words", topology(path, [*ROWS, ("bad", 100), ("good", 99)], bolt=RowSinkBolt), {})
+    wait_until(lambda: counts(path) == {**dict(ROWS), "good": 99}, 30, what="every other row is written")
+    wait_until(lambda: cluster.errors("words"), 30, what="the error of the row that is refused")
+    assert "CHECK constraint failed" in str(cluster.errors("words")[0])

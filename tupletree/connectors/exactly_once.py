@@ -1,0 +1,144 @@
+"""ExactlyOnceSinkBolt: rows of aligned checkpoints, written once to a transactional sink.
+
+The life of a row, with the checkpoint ``t`` that comes after it:
+
+    execute          the row is in memory; its tuple is acked
+    PREPARE t        the row is in the bolt's state, prepared under t
+    COMMIT t         the state is committed, then the rows that it has of t are written, with t as their transaction
+    PREPARE t + 1    the rows of t make room for those of t + 1
+
+docs/adr/0035-rows-wait-in-the-state-until-commit.md has the proof.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tupletree._checkpoints.settings import state_id
+from tupletree._limits import shown
+from tupletree._wire.codec import encode_value
+from tupletree.attempt import TransactionAttempt
+from tupletree.component import BoltCollector, StatefulBolt, TopologyContext
+from tupletree.connectors.row_sinks import sorted_rows
+from tupletree.connectors.transactional_sink import TransactionalSink
+from tupletree.errors import ConfigError, ConflictError, UnregisteredTypeError
+from tupletree.state.contract import KeyValueState
+from tupletree.state.providers import is_durable
+from tupletree.tuples import Tuple
+
+ROWS_PER_ENTRY: Final = 1000
+"""The most rows in one entry of the state. Stores limit the size of a value."""
+
+CHECKPOINT: Final = "checkpoint"
+"""The key of [lineage, txid, number of entries with rows]. The rows are under ("rows", 0), ("rows", 1) and so on."""
+
+
+class ExactlyOnceSinkBolt(StatefulBolt):
+    """Writes each tuple as a row, exactly once, in a topology with aligned checkpoints.
+
+        topology.state.checkpoint.aligned: true
+        topology.state.provider: sqlite                 # or another that survives its worker
+
+    The rows of a checkpoint become visible together, for each task, when the checkpoint commits: about once a second.
+    Rows of different tasks become visible one after the other; so group the input by the fields of the key.
+
+    All spouts before the bolt must be positioned (``checkpoint_state``), which is checked when the topology is built.
+
+    **A row that cannot be stored** (``TransactionalSink.faults``) is reported as an error and emitted on the stream
+    ``rejected``, with the reason; its tuple is acked, because a failed tuple would be replayed forever. A row that the
+    system refuses at the commit, as by a constraint of the table, stops the checkpoints, with an error that names the
+    reason, until the system takes the row. Nothing is lost meanwhile.
+
+    Not guaranteed: an order between the rows of different tasks. A topology that is killed between the two steps of a
+    checkpoint has its last rows written when it is submitted again under its ``topology.state.id``.
+
+    Raises ConfigError in ``prepare`` if checkpoints are not aligned or the state provider is not durable.
+    """
+
+    outputs = {"rejected": ["row", "reason"]}
+    blocking = True
+    needs_positions = True
+
+    def __init__(self, sink: TransactionalSink) -> None:
+        self.sink = sink
+        self._rows: list[list[Any]] = []  # executed since the last PREPARE
+        self._owner = ""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        if not conf["topology.state.checkpoint.aligned"]:
+            raise ConfigError(
+                f"component {context.component_id!r} writes each row once with aligned checkpoints: set "
+                f"topology.state.checkpoint.aligned to true, or use RowSinkBolt, which writes at least once"
+            )
+        if not is_durable(conf):
+            raise ConfigError(
+                f"component {context.component_id!r} keeps rows in its state until they are written, and the states of "
+                f"topology.state.provider {conf['topology.state.provider']!r} do not survive their worker: set "
+                f"another provider, such as sqlite"
+            )
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        super().init_state(state)
+        self._rows = []
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        if tuples[0].is_tick:
+            return
+        items, refused = sorted_rows(self.sink, tuples)
+        self._rows += [list(row) for _, row in items]
+        for tup, fault in refused:
+            self.collector.emit([_plain(tup.values), str(fault)], tup, "rejected")
+        for _, fault in refused[:1]:  # the others of a batch are alike
+            self.collector.report_error(fault)
+        self.collector.ack_many(tuples)
+
+    def pre_prepare(self, txid: int) -> None:
+        lineage, _, before = self.state.get(CHECKPOINT) or (uuid.uuid4().hex, 0, 0)
+        rows, self._rows = self._rows, []
+        if not rows and not before:
+            return
+        entries = [rows[start : start + ROWS_PER_ENTRY] for start in range(0, len(rows), ROWS_PER_ENTRY)]
+        for number, entry in enumerate(entries):
+            self.state.put(("rows", number), entry)
+        for number in range(len(entries), before):
+            self.state.delete(("rows", number))
+        self.state.put(CHECKPOINT, [lineage, txid, len(entries)])
+
+    def post_commit(self, txid: int, state: KeyValueState[Any, Any]) -> None:
+        lineage, of, count = state.get(CHECKPOINT) or ("", 0, 0)
+        if of != txid or not count:
+            return  # no rows in this checkpoint
+        rows: list[Any] = []
+        for number in range(count):
+            entry = state.get(("rows", number))
+            if entry is None:
+                raise ConflictError(f"the rows of checkpoint {txid} have made room for those of a later checkpoint")
+            rows += entry
+        self._open(lineage)
+        self.sink.commit(TransactionAttempt(txid, 0), rows)
+
+    def cleanup(self) -> None:
+        self.sink.close()
+
+    def _open(self, lineage: str) -> None:
+        """Open the sink as the owner of this task's state, in any life of the task.
+
+        A task whose state was emptied counts its transactions from 1 again: it has another lineage, and another note.
+        """
+        context = self.context
+        own = state_id(context.conf, context.topology_id)
+        owner = f"{own}/{context.component_id}/{context.task_index}/{lineage}"
+        if owner != self._owner:
+            self.sink.open(owner)
+            self._owner = owner
+
+
+def _plain(row: Sequence[Any]) -> list[Any]:
+    """Return a row that every worker can send."""
+    try:
+        encode_value(list(row))
+    except UnregisteredTypeError:
+        return [shown(value) for value in row]
+    return list(row)

@@ -1,0 +1,70 @@
+"""RowSinkBolt: a bolt that writes rows to a transactional sink at least once, in any topology."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tupletree.batching_bolt import BatchingBolt
+from tupletree.connectors.transactional_sink import Row, TransactionalSink
+from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
+from tupletree.tuples import Tuple
+
+
+class RowSinkBolt(BatchingBolt):
+    """Writes each tuple as a row, in batches: at least once. A tuple whose batch fails is written again.
+
+    A row that replaces the row of its key may be written twice without harm, unless a later row of the key was written
+    in between: the earlier row is then back until the later tuple is replayed too, or a newer row comes.
+
+    A tuple is acked when its row is written. While the system is away, tuples fail, and are replayed. A row that cannot
+    be stored, or that the system refuses, fails alone and without a retry; the error names the value.
+    """
+
+    blocking = True
+    max_batch, max_wait_s = 500, 0.01
+
+    def __init__(self, sink: TransactionalSink) -> None:
+        self.sink = sink
+
+    def cleanup(self) -> None:
+        self.sink.close()
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        items, refused = sorted_rows(self.sink, tuples)
+        for tup, error in refused:
+            self._refuse(tup, error)
+        self._write(items)
+
+    def _write(self, items: Sequence[tuple[Tuple, Row]]) -> None:
+        if not items:
+            return
+        try:
+            self.sink.write([row for _, row in items])
+        except UnavailableError as error:
+            raise ReportedFailedException(str(error)) from error
+        except UsageError as error:
+            if len(items) == 1:
+                self._refuse(items[0][0], error)
+                return
+            for item in items:  # find the row that is refused
+                self._write([item])
+
+    def _refuse(self, tup: Tuple, error: UsageError) -> None:
+        self.collector.report_error(error)
+        self.collector.fail(tup, FailedException(str(error), retry=False))
+
+
+def sorted_rows(
+    sink: TransactionalSink, tuples: Sequence[Tuple]
+) -> tuple[list[tuple[Tuple, Row]], list[tuple[Tuple, UsageError]]]:
+    """Return the tuples whose rows can be stored, with their rows, and the other tuples, with their errors."""
+    items: list[tuple[Tuple, Row]] = []
+    refused: list[tuple[Tuple, UsageError]] = []
+    for tup in tuples:
+        try:
+            items.append((tup, tup.select(sink.fields)))
+        except KeyError as error:
+            refused.append((tup, UsageError(str(error.args[0]))))
+    faults = sink.faults([row for _, row in items])
+    refused += [(items[index][0], fault) for index, fault in faults.items()]
+    return [item for index, item in enumerate(items) if index not in faults], refused
