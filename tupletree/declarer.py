@@ -126,6 +126,8 @@ def _id_of(source: Source) -> str:
 class SpoutDeclarer(ComponentDeclarer):
     """Settings of a spout. A spout has no inputs."""
 
+    _has_retry = False
+
     def set_retry(self, retry: Backoff) -> Self:
         """Emit failed messages again, after pauses; after the last attempt a message is given up.
 
@@ -140,13 +142,15 @@ class SpoutDeclarer(ComponentDeclarer):
         if not isinstance(retry, Backoff):
             self._refuse_retry(f"set_retry takes a Backoff, not {retry!r}")
         self._replaying().retry = retry
+        self._has_retry = True
         return self
 
     def set_dead_letters(self, stream: str) -> Self:
         """Emit messages that are given up on a stream of this spout, which is declared here with ``LETTER_FIELDS``.
 
-        A letter is tracked: the message is acked at its source when the letter's own tree is complete. Unlimited
-        retries are replaced by ``LETTERS``, with 5 attempts. Without a subscriber, letters are dropped.
+        A letter is tracked: the message is acked at its source when the letter's own tree is complete. There are 5
+        attempts (``LETTERS``) if the spout itself has no limit. A ``set_retry``, before or after, holds as it is: with
+        unlimited attempts, only a final failure makes a letter. Without a subscriber, letters are dropped.
 
         Raises:
             TopologyError: the stream is declared already, or its id is invalid; or as for ``set_retry``.
@@ -158,7 +162,7 @@ class SpoutDeclarer(ComponentDeclarer):
         declarer.declare_stream(stream, LETTER_FIELDS)
         definition.outputs = declarer.streams
         spout.dead_letters = stream
-        if spout.retry.max_attempts is None:
+        if spout.retry.max_attempts is None and not self._has_retry:
             spout.retry = LETTERS
         return self
 

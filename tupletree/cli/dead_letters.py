@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
 import click
 
 from tupletree.cli.options import json_option
 from tupletree.cli.output import clock, count, print_json, print_table
+from tupletree.cli.statuses import printable
 from tupletree.dead_letters import DeadLetterStore, Letter, open_store
-from tupletree.errors import NotFoundError, UsageError
+from tupletree.errors import NotFoundError, ProtocolError, UsageError
 
 _STORE = click.argument("store")
 _NAME = click.option("--name", default="", help="Only letters of this topology.")
@@ -37,7 +41,9 @@ def command() -> None:
 @json_option
 def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
     """List letters, oldest first."""
-    found = open_store(store).letters(name, limit=limit, rows=False)
+    damaged: dict[str, ProtocolError] = {}
+    found = open_store(store).letters(name, limit=limit, rows=False, damaged=damaged.__setitem__)
+    _warn(damaged)
     if as_json:
         print_json([_dict(letter) for letter in found])
     elif not found:
@@ -59,7 +65,7 @@ def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
 @json_option
 def show_command(store: str, id: str, as_json: bool) -> None:
     """Show one letter, with its row and traceback."""
-    [letter] = _chosen(open_store(store), (id,), "", False)
+    [letter] = _chosen(open_store(store), (id,), "", False).letters
     if as_json:
         print_json(_dict(letter))
         return
@@ -82,7 +88,7 @@ def show_command(store: str, id: str, as_json: bool) -> None:
 def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool) -> None:
     """Have letters emitted again by the DeadLetterSpout of their topology."""
     opened = open_store(store)
-    letters = _chosen(opened, ids, name, takes_all)
+    letters = _chosen(opened, ids, name, takes_all).letters
     opened.replay(letter.id for letter in letters)
     click.echo(f"{_number(letters)} will be emitted by a DeadLetterSpout of {_names(letters)}")
 
@@ -94,30 +100,58 @@ def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool)
 @_ALL
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting.")
 def drop_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool, yes: bool) -> None:
-    """Delete letters."""
+    """Delete letters; also damaged entries, with --all unless there is a --name."""
     opened = open_store(store)
-    letters = _chosen(opened, ids, name, takes_all)
-    if letters and not yes:
-        click.confirm(f"Delete {_number(letters)} of {_names(letters)}?", abort=True)
-    opened.remove(letter.id for letter in letters)
-    click.echo(f"{_number(letters)} deleted")
+    found = _chosen(opened, ids, name, takes_all, with_damaged=True)
+    damaged = [] if name and takes_all else list(found.damaged)
+    number = _number(found.letters) + (f" and {_entries(damaged)}" if damaged else "")
+    if (found.letters or damaged) and not yes:
+        click.confirm(f"Delete {number} of {_names(found.letters)}?", abort=True)
+    opened.remove([*(letter.id for letter in found.letters), *damaged])
+    click.echo(f"{number} deleted")
 
 
-def _chosen(store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: bool) -> list[Letter]:
-    """Return the letters with these ids or unique prefixes of ids, or all letters."""
+class _Chosen(NamedTuple):
+    letters: list[Letter]
+    damaged: dict[str, ProtocolError]
+
+
+def _chosen(
+    store: DeadLetterStore, ids: tuple[str, ...], name: str, takes_all: bool, *, with_damaged: bool = False
+) -> _Chosen:
+    """Return the letters with these ids or unique prefixes of ids, or all letters; and damaged entries likewise.
+
+    Raises NotFoundError for an id of none or several, and UsageError for a damaged entry, unless ``with_damaged``.
+    """
     if takes_all == bool(ids):
         raise UsageError("give either the ids of letters or --all")
-    found = store.letters(name, limit=1_000_000, rows=False)
+    damaged: dict[str, ProtocolError] = {}
+    letters = store.letters(name, limit=1_000_000, rows=False, damaged=damaged.__setitem__)
     if takes_all:
-        return found
-    chosen = []
+        if not with_damaged:
+            _warn(damaged)
+        return _Chosen(letters, damaged)
+    known = {letter.id: letter for letter in letters}
+    chosen = _Chosen([], {})
     for id in ids:
-        fitting = [letter for letter in found if letter.id.startswith(id)]
+        fitting = [one for one in (*known, *damaged) if one.startswith(id)]
         if len(fitting) != 1:
             what = "there is no letter" if not fitting else f"{len(fitting)} letters have an id that begins with"
             raise NotFoundError(f"{what} {id!r}; 'tupletree dead-letters list' shows the ids")
-        chosen += fitting
+        [one] = fitting
+        if one in known:
+            chosen.letters.append(known[one])
+        elif with_damaged:
+            chosen.damaged[one] = damaged[one]
+        else:
+            raise UsageError(f"{damaged[one]}; 'tupletree dead-letters drop' deletes it")
     return chosen
+
+
+def _warn(damaged: Mapping[str, ProtocolError]) -> None:
+    if damaged:
+        ids = printable(", ".join(one[:40] for one in damaged), 400)
+        click.echo(f"{_entries(damaged)} skipped: {ids}; 'tupletree dead-letters drop' deletes them", err=True)
 
 
 def _dict(letter: Letter) -> dict[str, object]:
@@ -131,6 +165,10 @@ def _line(text: str) -> str:
 
 def _number(letters: list[Letter]) -> str:
     return f"{count(len(letters))} {'letter' if len(letters) == 1 else 'letters'}"
+
+
+def _entries(damaged: Collection[str]) -> str:
+    return f"{count(len(damaged))} damaged {'entry' if len(damaged) == 1 else 'entries'}"
 
 
 def _names(letters: list[Letter]) -> str:

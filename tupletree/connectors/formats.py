@@ -42,6 +42,10 @@ class Format(ABC):
     def decode(self, data: bytes) -> Sequence[Any]:
         """Return the row of a message, one value for each of ``fields``. Raises FormatError, or UnavailableError."""
 
+    def decode_delivery(self, data: bytes, headers: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the row of a message that came with headers. Raises FormatError, or UnavailableError."""
+        return self.decode(data)
+
     @abstractmethod
     def encode(self, tup: Tuple) -> bytes:
         """Return the message of a tuple. Raises FormatError, or UnavailableError."""
@@ -174,6 +178,29 @@ class Protobuf(Format):
         except (TypeError, ValueError) as error:
             raise FormatError(f"the tuple cannot be written as {self.message.__name__}: {error}") from error
         return encoded
+
+
+class WithHeaders(Format):
+    """The rows of another format, each with one field more: a dict with the headers that came with the message.
+
+    What is in it depends on the system; it is empty if there are none. ``encode`` writes no headers.
+    """
+
+    def __init__(self, format: Format, field: str = "headers") -> None:
+        if field in format.fields:
+            raise UsageError(f"WithHeaders: the format has a field {field!r} of its own; name another one")
+        self._format = format
+        self.fields = [*format.fields, field]
+        self.blocking = format.blocking
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        return self.decode_delivery(data, {})
+
+    def decode_delivery(self, data: bytes, headers: Mapping[str, Any]) -> Sequence[Any]:
+        return [*self._format.decode_delivery(data, headers), dict(headers)]
+
+    def encode(self, tup: Tuple) -> bytes:
+        return self._format.encode(tup)
 
 
 def value_of(tup: Tuple, field: str) -> Any:

@@ -44,6 +44,7 @@ class QueueSource(ABC):
         keep_every_s: seconds between calls of ``keep``, for queues with a time limit for each delivery; None: no calls.
         has_delays: true if ``release`` lets the queue wait; otherwise messages are released when the pause is over.
         counts: true if ``Delivery.deliveries`` is set, which may depend on the queue; known once ``open`` has returned.
+            If false, failed messages stay with the task, which counts their attempts: ``release`` is not called.
     """
 
     title: ClassVar[str] = "queue"

@@ -24,15 +24,15 @@ class QueueSpout(ReplayingSpout):
     """Emits the messages of a queue, and acknowledges each when its tuple tree is complete.
 
     **At least once.** A message stays in the queue until its tree is complete. If the tree fails, the message is
-    returned to the queue, which delivers it again, to whichever task asks: after the pauses of ``retry``. If the worker
-    or the connection dies, the queue delivers again all messages that were not acknowledged.
+    emitted again after the pauses of ``retry``: a queue that counts deliveries gets it back, and delivers it to
+    whichever task asks. If the worker or the connection dies, the queue delivers again all messages that were not
+    acknowledged.
 
     **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
     attempt: it leaves as a dead letter, or is reported and rejected (set aside by the queue where it can, see the
-    connector). The attempts are those that the queue counts; a queue that does not count has failed messages emitted
-    again by the task instead, and counts anew if the task dies. A message that cannot be decoded is given up at once.
-    One that cannot be decoded for now, as a service that the format asks is away, waits in the task, and those that
-    follow wait behind it; no attempt is counted.
+    connector). The attempts are those that the queue counts; otherwise the task counts, and counts anew if it dies. A
+    message that cannot be decoded is given up at once. One that cannot be decoded for now, as a service that the format
+    asks is away, waits in the task, and those that follow wait behind it; no attempt is counted.
 
     **Back-pressure.** At most ``max_in_flight`` messages per task are delivered and not acknowledged; a deactivated
     topology receives none. The time limits of messages in process are extended by a thread of their own, for as long as
@@ -104,7 +104,7 @@ class QueueSpout(ReplayingSpout):
         error = FormatError(delivery.problem) if delivery.problem else None
         if error is None:
             try:
-                row = self.format.decode(delivery.data)
+                row = self.format.decode_delivery(delivery.data, delivery.headers)
             except FormatError as failure:
                 error = failure
             except UnavailableError as failure:
@@ -129,7 +129,7 @@ class QueueSpout(ReplayingSpout):
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
         pending: Pending = msg_id
         delivery = self._deliveries.get(pending)
-        if delivery is None or pending.stream == self.dead_letters or not self._returns:
+        if delivery is None or pending.stream == self.dead_letters or not self.source.counts:
             super().fail_because(pending, reason)
             return
         if self._replay.count_attempt(pending, reason):
@@ -137,11 +137,6 @@ class QueueSpout(ReplayingSpout):
         elif self._replay.done(pending):
             del self._deliveries[pending]
             self._pump.release(self._generation, delivery.handle, self.retry.pause_s(max(1, pending.attempts)))
-
-    @property
-    def _returns(self) -> bool:
-        """True if failed messages go back to the queue: it counts their deliveries, or nobody has to."""
-        return self.source.counts or self.retry.max_attempts is None
 
     def _give_up(self, pending: Pending) -> None:
         if self.dead_letters is None:

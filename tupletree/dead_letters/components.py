@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import Outputs
 from tupletree.dead_letters.addresses import open_store
 from tupletree.dead_letters.letter import Letter
-from tupletree.errors import ProtocolError, ReportedFailedException, UnavailableError
+from tupletree.errors import ProtocolError, ReportedFailedException, UnavailableError, UsageError
+from tupletree.outputs import FieldsDeclarer
 from tupletree.reliable_spout import Message, ReliableSpout
 
 _ID = re.compile(r"-\d+-\d{9,}$")  # what nimbus adds to the name of a topology
@@ -50,7 +51,8 @@ class DeadLetterSpout(ReliableSpout):
 
     A letter leaves the store when its row is processed. If the row is given up again, it becomes a letter of
     this spout if ``set_dead_letters`` was called; otherwise it is lost. Run one task: each task reads all letters.
-    A damaged entry of the store is reported once as an error of the spout, and skipped; it stays in the store.
+    A damaged entry of the store, and a letter whose row does not fit ``outputs``, are reported once as an error of the
+    spout, and skipped; they stay in the store.
 
     ``outputs``: the outputs of the spout that gave the messages up; each row is emitted on its original stream.
     ``every_s``: the pause between two reads of the store.
@@ -68,6 +70,9 @@ class DeadLetterSpout(ReliableSpout):
         self.store = open_store(self.url)
         self.underway: set[str] = set()
         self.damaged: set[str] = set()  # ids that were reported
+        declarer = FieldsDeclarer(self.context.component_id)
+        self.declare_output_fields(declarer)
+        self.streams = declarer.streams
 
     def read(self) -> Iterator[Message | None]:
         name = _ID.sub("", self.context.topology_id)
@@ -84,13 +89,28 @@ class DeadLetterSpout(ReliableSpout):
                     continue
                 try:
                     row = letter.decoded()
-                except ProtocolError as error:
+                    self.check(letter, row)
+                except (ProtocolError, UsageError) as error:
                     self.report_damaged(letter.id, error)
                     continue
                 self.underway.add(letter.id)
                 yield Message(row, id=letter.id, stream=letter.stream)
 
-    def report_damaged(self, id: str, error: ProtocolError) -> None:
+    def check(self, letter: Letter, row: Sequence[Any]) -> None:
+        """Raise UsageError if a row cannot be emitted on its stream: the attempt would end the worker each time."""
+        stream = self.streams.get(letter.stream)
+        if stream is None:
+            known = ", ".join(self.streams) or "none"
+            fault = f"its stream '{letter.stream}' is not among the outputs of the DeadLetterSpout: {known}"
+        elif stream.direct:
+            fault = f"its stream '{letter.stream}' is direct, and a letter does not say for which task"
+        elif len(row) != len(stream.fields):
+            fault = f"its row has {len(row)} values, and stream '{letter.stream}' has {len(stream.fields)} fields"
+        else:
+            return
+        raise UsageError(f"letter '{letter.id}' is not replayed: {fault}")
+
+    def report_damaged(self, id: str, error: ProtocolError | UsageError) -> None:
         if id not in self.damaged:
             self.damaged.add(id)
             self.collector.report_error(error)

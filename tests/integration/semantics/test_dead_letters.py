@@ -96,6 +96,24 @@ def test_without_a_number_of_attempts_there_are_five(cluster: Any) -> None:
     assert [values[3] for _, values in scene.letters] == [5]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_retries_that_are_set_hold_whether_before_dead_letters_or_after(cluster: Any, is_first: bool) -> None:
+    letters, forever = Log(), Backoff(first_s=1, factor=1, max_attempts=None)
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", Numbers(4, Log()))
+    numbers = numbers.set_retry(forever) if is_first else numbers
+    numbers = numbers.set_dead_letters("rejected")
+    numbers = numbers if is_first else numbers.set_retry(forever)
+    builder.set_bolt("step", refuse(2)).shuffle_grouping(numbers)
+    builder.set_bolt("final", refuse(3, retry=False)).shuffle_grouping(numbers)
+    builder.set_bolt("letters", Keep(letters)).shuffle_grouping(numbers, "rejected")
+    cluster.submit("t", builder.create_topology())
+    for _ in range(20):
+        cluster.advance(1)
+        cluster.wait_quiet()
+    assert [values[1] for _, values in letters] == [[3]], "a final failure is a letter, and nothing else is"
+
+
 def test_a_letter_that_fails_is_emitted_again_until_it_is_processed(cluster: Any) -> None:
     seen = Log()
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import redis
-from local_components import Log
+from local_components import DoBasic, Log
 
 from tests.integration.transactional.database_servers import RedisServer
-from tupletree import BasicBolt, FailedException, Message, ReliableSpout, TopologyBuilder
+from tupletree import BasicBolt, FailedException, Message, ReliableSpout, TopologyBuilder, direct
 from tupletree._wire.codec import encode_value
 from tupletree.cli.main import main
 from tupletree.dead_letters import DeadLetterBolt, DeadLetterSpout, DeadLetterStore, Letter, open_store
@@ -295,6 +295,30 @@ def test_damaged_letters_are_reported_once_and_the_others_are_replayed(url: str)
     assert told[1].startswith(f"again: the row of the letter '{unreadable.id}': a value cannot be decoded: ")
 
 
+def test_letters_that_do_not_fit_the_outputs_are_reported_once_and_the_others_are_replayed(url: str) -> None:
+    store = open_store(url)
+    elsewhere = dataclasses.replace(letter(0, "shop"), stream="other")
+    to_one_task = dataclasses.replace(letter(1, "shop"), stream="commands")
+    store.add(
+        [elsewhere, to_one_task, dataclasses.replace(letter(2, "shop"), row=encode_value([2])), letter(3, "shop")]
+    )
+    store.replay(store.ids())
+    done = Log()
+    builder = TopologyBuilder()
+    outputs = {"default": ["n", "text"], "commands": direct(["n", "text"])}
+    again = builder.set_spout("again", DeadLetterSpout(url, outputs, every_s=0.01))
+    builder.set_bolt("enrich", DoBasic(lambda tup, collector: done.append(tup["n"]))).shuffle_grouping(again)
+    with LocalCluster() as cluster:
+        cluster.submit("shop", builder.create_topology())
+        cluster.wait_until(lambda: done[:] == [3] and store.count() == 3)
+        told = sorted(str(error).partition(": ")[2] for _, error in cluster.errors("shop"))
+    assert told == [
+        "its row has 1 values, and stream 'default' has 2 fields",
+        "its stream 'commands' is direct, and a letter does not say for which task",
+        "its stream 'other' is not among the outputs of the DeadLetterSpout: default, commands",
+    ]
+
+
 def run(*arguments: str) -> int:
     return main(["dead-letters", *arguments])
 
@@ -326,6 +350,34 @@ def test_the_command_lists_shows_replays_and_drops(tmp_path: Path, capsys: pytes
     assert run("drop", url, "--all", "--name", "orders", "--yes") == 0
     assert capsys.readouterr().out == "2 letters deleted\n"
     assert open_store(url).letters() == [letters[2]]
+
+
+def test_the_command_skips_damaged_entries_and_drops_them(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    letters = [letter(number) for number in range(4)]
+    store = open_store(url)
+    store.add(letters)
+    broken = [letters[0].id, letters[2].id]
+    for id in broken:
+        damage(url, id)
+    assert run("list", url, "--json") == 0
+    told = capsys.readouterr()
+    assert [one["id"] for one in json.loads(told.out)] == [letters[1].id, letters[3].id]
+    assert told.err == (
+        f"2 damaged entries skipped: {broken[0]}, {broken[1]}; 'tupletree dead-letters drop' deletes them\n"
+    )
+    assert run("show", url, letters[1].id) == 0
+    for act in ("show", "replay"):
+        assert run(act, url, broken[0]) == 2
+        assert f"the entry '{broken[0]}'" in (err := capsys.readouterr().err) and "'tupletree dead-letters drop'" in err
+    assert run("replay", url, "--all") == 0
+    assert capsys.readouterr().out == "2 letters will be emitted by a DeadLetterSpout of orders\n"
+    assert run("drop", url, broken[0], letters[1].id, "--yes") == 0
+    assert capsys.readouterr().out == "1 letter and 1 damaged entry deleted\n"
+    assert run("drop", url, "--all", "--name", "orders", "--yes") == 0
+    assert capsys.readouterr().out == "1 letter deleted\n"
+    assert run("drop", url, "--all", "--yes") == 0
+    assert capsys.readouterr().out == "0 letters and 1 damaged entry deleted\n"
+    assert not store.count()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies
 
 from tupletree.connectors.beanstalkd import BeanstalkSpout
-from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text
+from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
 from tupletree.errors import UsageError
 from tupletree.testing import make_tuple
 from tupletree.v1 import nimbus_pb2
@@ -121,6 +121,16 @@ def test_the_fault_of_a_tuple_is_named(format: Format, values: dict[str, Any], s
     with pytest.raises(FormatError) as caught:
         format.encode(make_tuple(values))
     assert sentence in str(caught.value)
+
+
+def test_headers_are_one_field_more() -> None:
+    format = WithHeaders(Json(["a"]), "from")
+    assert (format.fields, format.outputs) == (["a", "from"], ["a", "from"])
+    assert format.decode_delivery(b'{"a": 1}', {"trace": "7"}) == [1, {"trace": "7"}]
+    assert format.decode(b'{"a": 1}') == [1, {}]
+    assert format.encode(make_tuple({"a": 1, "from": {}})) == b'{"a": 1}'
+    with pytest.raises(UsageError, match="WithHeaders: the format has a field 'headers' of its own"):
+        WithHeaders(Json(["headers"]))
 
 
 def test_a_class_that_is_no_record_is_refused() -> None:

@@ -1,0 +1,101 @@
+"""A queue of a user's own that counts no deliveries: the task counts, pauses grow, and headers reach rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tupletree import Backoff, Bolt, FailedException, TopologyBuilder
+from tupletree.connectors.formats import Format, Text, WithHeaders
+from tupletree.connectors.queue_source import Delivery, QueueSource
+from tupletree.connectors.queue_spout import QueueSpout
+from tupletree.testing import LocalCluster
+from tupletree.testing.simulation.external import current, external
+
+
+class Queue:
+    """Messages of this process, and what became of them."""
+
+    def __init__(self) -> None:
+        self.ready = [Delivery(b"a", 1, headers={"trace": "7"})]
+        self.done: list[Any] = []
+        self.rows: list[list[Any]] = []
+
+
+class OwnSource(QueueSource):
+    title = "own"
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+
+    def open(self, prefetch: int, task_index: int) -> None:
+        pass
+
+    def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
+        if not self.queue.ready:
+            self.idle(wait_s)
+        taken, self.queue.ready[:] = self.queue.ready[:limit], self.queue.ready[limit:]
+        return taken
+
+    def acknowledge(self, handles: Sequence[Any]) -> None:
+        self.queue.done += handles
+
+    def release(self, handles: Sequence[Any], delay_s: float) -> None:
+        raise AssertionError("a queue that does not count gets nothing back")
+
+    def close(self) -> None:
+        pass
+
+
+class Refuse(Bolt):
+    def __init__(self, queue: Any, attempts: int) -> None:
+        self.queue, self.attempts = queue, attempts
+
+    def execute(self, tup: Any) -> None:
+        self.queue.rows.append(list(tup.values))
+        if len(self.queue.rows) < self.attempts:
+            self.collector.fail(tup, FailedException("not yet"))
+        else:
+            self.collector.ack(tup)
+
+
+def run(cluster: LocalCluster, format: Format, attempts: int) -> Queue:
+    """Run a topology that executes the queue's message so often, with pauses of 1, 2, 4, … seconds."""
+    queue = external(Queue)
+    builder = TopologyBuilder()
+    spout = builder.set_spout("own", QueueSpout(OwnSource(queue), format))
+    spout.set_retry(Backoff(first_s=1, factor=2, max_s=60, max_attempts=None))
+    builder.set_bolt("refuse", Refuse(queue, attempts)).shuffle_grouping(spout)
+    cluster.submit("own", builder.create_topology())
+    found: Queue = current(queue)
+    cluster.wait_until(lambda: len(found.rows) == 1)
+    return found
+
+
+def test_unlimited_retries_have_growing_pauses() -> None:
+    with LocalCluster(simulated_time=True) as cluster:
+        queue = run(cluster, Text(), 4)
+        for pause_s in (1, 2, 4):
+            before = len(queue.rows)
+            cluster.advance(pause_s - 0.5)
+            cluster.wait_quiet()
+            assert len(queue.rows) == before
+            cluster.advance(1)
+            cluster.wait_quiet()
+            assert len(queue.rows) == before + 1
+        cluster.wait_until(lambda: queue.done == [1])
+
+
+@pytest.mark.parametrize(
+    ("format", "row"),
+    [
+        (Text(), ["a"]),
+        (WithHeaders(Text()), ["a", {"trace": "7"}]),
+        (WithHeaders(Text(), "from"), ["a", {"trace": "7"}]),
+    ],
+)
+def test_headers_are_a_field_if_asked_for(format: Format, row: list[Any]) -> None:
+    with LocalCluster() as cluster:
+        assert run(cluster, format, 1).rows == [row]
