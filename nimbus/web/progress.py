@@ -1,4 +1,4 @@
-"""Progress of batches, pipelines, checkpoints and queues, from the statuses of tasks and the state in ZooKeeper.
+"""Progress of batches, pipelines, checkpoints and sources, from the statuses of tasks and the state in ZooKeeper.
 
 User code of any version may have written a status. The status is passed on unchanged, and missing fields stay missing.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tupletree._wire.statuses import committed_by, decode_status
+from tupletree._wire.statuses import committed_by, decode_status, source_of
 
 from .topology import Topology
 
@@ -33,9 +33,9 @@ def statuses(topology: Topology, kind: str = "", components: Sequence[str] = ())
 
 
 def lag(topology: Topology) -> dict[str, Any]:
-    """``topology/{id}/lag``: the lag of coordinators, pipelines and queues, in the form of Storm's spout lag."""
+    """``topology/{id}/lag``: the lag of coordinators, pipelines and sources, in the form of Storm's spout lag."""
     found: dict[str, Any] = {}
-    queues: dict[str, list[Mapping[str, Any]]] = {}
+    sources: dict[str, list[Mapping[str, Any]]] = {}
     for one in statuses(topology):
         status = one["status"]
         if one["kind"] == "coordinator" and isinstance(status.get("lag"), dict):
@@ -45,26 +45,27 @@ def lag(topology: Topology) -> dict[str, Any]:
             found[one["component"]] = _lag(
                 one, "PIPELINE", {"batches": len(batches), "oldestSeconds": _oldest(batches)}
             )
-        elif one["kind"] == "queue":
-            tasks = queues.setdefault(one["component"], [])
+        elif one["kind"] in ("queue", "log"):
+            tasks = sources.setdefault(one["component"], [])
             tasks.append(status)
-            found[one["component"]] = _lag(one, "QUEUE", _of_queue(tasks))
+            found[one["component"]] = _lag(one, one["kind"].upper(), _of_source(tasks, one["kind"]))
     return found
 
 
 def connections(topology: Topology, component_id: str) -> list[dict[str, Any]]:
-    """Return the connections of a spout's tasks to their queue."""
+    """Return the connections of a spout's tasks to their queue, log or stream."""
     return [
         {
             "task": one["task"],
             "ageSeconds": one["ageSeconds"],
-            "queue": one["status"].get("queue"),
+            "source": source_of(one["status"]),
             "connected": one["status"].get("connected"),
             "outstanding": one["status"].get("outstanding"),
             "lag": one["status"].get("lag"),
             "error": one["status"].get("error"),
         }
-        for one in statuses(topology, "queue", [component_id])
+        for one in statuses(topology, "", [component_id])
+        if source_of(one["status"])
     ]
 
 
@@ -154,12 +155,13 @@ def _lag(one: Mapping[str, Any], kind: str, result: Mapping[str, Any]) -> dict[s
     return {"spoutId": one["component"], "spoutType": kind, "spoutLagResult": dict(result)}
 
 
-def _of_queue(tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the lag of one queue, as its tasks report it: each of them knows the same queue."""
+def _of_source(tasks: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
+    """Return the lag of one source, as its tasks report it: of the same queue, or of their partitions of a log."""
     lags, outstanding = ([one.get(key) for one in tasks] for key in ("lag", "outstanding"))
+    known = [lag for lag in lags if isinstance(lag, int)]
     return {
-        "queue": tasks[0].get("queue"),
-        "messages": max((lag for lag in lags if isinstance(lag, int)), default=None),
+        "source": source_of(tasks[0]),
+        "lag": (max if kind == "queue" else sum)(known) if known else None,
         "outstanding": sum(number for number in outstanding if isinstance(number, int)),
         "connectedTasks": sum(one.get("connected") is True for one in tasks),
         "tasks": len(tasks),

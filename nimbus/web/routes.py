@@ -48,7 +48,7 @@ ENDPOINTS: Final = (
          "Host and port of each worker of a topology"),
     _get("/topology/{id}/metrics", SEE_ONE, Handlers.metrics, schemas.TOPOLOGY_METRICS,
          "Every component by stream", query=parameters.WINDOWED),
-    _get("/topology/{id}/lag", SEE_ONE, Handlers.lag, schemas.LAG, "Lag of coordinators, pipelines and queues"),
+    _get("/topology/{id}/lag", SEE_ONE, Handlers.lag, schemas.LAG, "Lag of coordinators, pipelines and sources"),
     _get("/topology/{id}/visualization-init", SEE_ONE, Handlers.boxes, schemas.VISUALIZATION_INIT,
          "The streams that the graph can show", query=parameters.WINDOWED),
     _get("/topology/{id}/visualization", SEE_ONE, Handlers.graph, schemas.VISUALIZATION,

@@ -320,7 +320,7 @@ SPOUT_PAGE: Final = {
         {
             "task": "integer",
             "ageSeconds": "number",
-            "queue": "any",
+            "source": "string",
             "connected": "any",
             "outstanding": "any",
             "lag": "any",

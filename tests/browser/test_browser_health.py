@@ -178,7 +178,7 @@ def test_all_say_that_a_queue_is_away(
     assert away.startswith("topology 'orders', orders: 2 of 2 tasks are not connected to beanstalkd: ")
     page.get_by_role("region", name="Verdict").get_by_role("link", name=away).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("orders")
-    rows = page.get_by_role("region", name="Table: Queue", exact=True).locator("tbody tr")
+    rows = page.get_by_role("region", name="Table: Source", exact=True).locator("tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("not connected")
     expect(rows.first).to_contain_text("ConnectionRefusedError")
@@ -191,8 +191,8 @@ def test_all_say_that_a_queue_is_away(
         expect(page.get_by_role("region", name="Verdict")).not_to_contain_text("not connected")
     topology = topology_id(cluster, "orders")
     assert api(cluster, f"topology/{topology}/lag")["orders"]["spoutLagResult"] == {
-        "queue": "beanstalkd",
-        "messages": 10,
+        "source": "beanstalkd",
+        "lag": 10,
         "outstanding": 20,
         "connectedTasks": 2,
         "tasks": 2,

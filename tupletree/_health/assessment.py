@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from tupletree._health.errors import latest_of_each
 from tupletree._health.facts import AckerFacts, SupervisorFacts, TopologyFacts
-from tupletree._wire.statuses import decode_status
+from tupletree._wire.statuses import decode_status, source_of
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -254,7 +254,7 @@ def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
 
 
 def _progress(topology: TopologyFacts) -> Iterator[Fault]:
-    """Yield findings on stalled commits and checkpoints, and on queues that are away.
+    """Yield findings on stalled commits and checkpoints, and on sources that are away.
 
     Statuses come from user code: any field can be wrong.
     """
@@ -266,9 +266,9 @@ def _progress(topology: TopologyFacts) -> Iterator[Fault]:
     for component in topology.components:
         statuses = [(one.task_id, decode_status(one.status_json)) for one in component.statuses]
         known = [(task_id, status) for task_id, status in statuses if status is not None]
-        if away := _away([status for _, status in known if status.get("kind") == "queue"]):
+        if away := _away([status for _, status in known if source_of(status)]):
             where = f"topology '{name}', {component.id}"
-            yield Fault("degraded", "queue.away", name, f"{where}: {away}", command, topology_id, component.id)
+            yield Fault("degraded", "source.away", name, f"{where}: {away}", command, topology_id, component.id)
         for task_id, status in known:
             where = f"topology '{name}', {component.id}[{task_id}]"
             for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
@@ -311,12 +311,12 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
 
 
 def _away(statuses: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on tasks that have lost their queue, or that do not reach it; "" if there are none."""
+    """Return a sentence on tasks that are not connected to their source, with the last error; "" if there are none."""
     away = [one for one in statuses if one.get("connected") is False and one.get("error")]
     if not away:
         return ""
     tasks = f"{len(away)} of {_plural(len(statuses), 'task')} {'is' if len(away) == 1 else 'are'}"
-    return f"{tasks} not connected to {_text(away[0].get('queue'))}: {_text(away[0]['error'])}"
+    return f"{tasks} not connected to {_text(source_of(away[0]))}: {_text(away[0]['error'])}"
 
 
 def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:

@@ -63,6 +63,13 @@ def committed_by(component: str, status: Mapping[str, Any], coordinators: Mappin
     return max(own, other) if type(own) is int else other
 
 
+def source_of(status: Mapping[str, Any]) -> str:
+    """Return the system that a spout is connected to or not, according to its status; "" if it does not say."""
+    if "connected" not in status:
+        return ""
+    return next((str(status[key]) for key in ("queue", "log", "stream") if status.get(key)), "")
+
+
 def within(limit: int, statuses: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield the statuses, with task ids, that are small enough and together fit into ``limit`` bytes."""
     for task_id, text in statuses:

@@ -1,7 +1,7 @@
 """Statuses of tasks (``context.register_status``), for people.
 
 Four kinds are known and get lines of their own: the coordinator of a transactional topology, a pipeline, the
-checkpoint spout of a stateful topology, and a spout that reads a queue. Every other status is shown key by key. All
+checkpoint spout of a stateful topology, and a spout with a connection. Every other status is shown key by key. All
 statuses come from user code, on machines that may run another version: any field may be missing or of any type. Texts
 are therefore cut, and characters that would control a terminal are escaped.
 """
@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tupletree._wire.statuses import committed_by
+from tupletree._wire.statuses import committed_by, source_of
 from tupletree.attempt import TransactionAttempt
 from tupletree.cli.output import count
 
@@ -53,7 +53,7 @@ def status_lines(statuses: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in statuses:
         status = one["status"]
         old = f", {_seconds(one['age_s'])} ago" if one["age_s"] > _OLD_S else ""
-        title, rest = _SHOWN.get(str(status.get("kind")), _generic)(status)
+        title, rest = _SHOWN.get(str(status.get("kind")), _source if source_of(status) else _generic)(status)
         lines.append(f"{printable(one['component'])}[{one['task']}]{old}: {title}".rstrip())
         lines.extend(f"    {line}".rstrip() for line in rest)
     return lines
@@ -127,11 +127,11 @@ def _checkpoint(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return ", ".join(title), []
 
 
-def _queue(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _source(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     is_connected = status.get("connected") is True
-    title = [_text(status, "queue"), "connected" if is_connected else "not connected"]
-    title.append(f"{_count(status, 'outstanding')} outstanding")
-    title.append(f"lag {_count(status, 'lag')}")
+    title = [printable(source_of(status), 100), "connected" if is_connected else "not connected"]
+    if "lag" in status:
+        title += [f"{_count(status, 'outstanding')} outstanding", f"lag {_count(status, 'lag')}"]
     return ", ".join(title), _wrapped("reason", status.get("error"))
 
 
@@ -139,7 +139,7 @@ def _generic(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "", _few([f"{printable(key, 40)}: {printable(value)}" for key, value in status.items()])
 
 
-_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint, "queue": _queue}
+_SHOWN = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
 
 
 def _wrapped(name: str, text: Any) -> list[str]:

@@ -9,7 +9,8 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, FormatError, Raw, WithHeaders
+from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
 from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
 from tupletree.connectors.log_source import LogRecord, LogSource
@@ -39,7 +40,8 @@ class LogSpout(ReplayingSpout):
 
     **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
     attempt: it leaves as a dead letter, or is reported. A message that cannot be decoded is given up at once, also with
-    aligned checkpoints.
+    aligned checkpoints. One that cannot be decoded for now, as a service that the format asks is away, waits, and those
+    that follow wait behind it; no attempt is counted.
 
     **Not guaranteed.** Messages that the log deletes before they are read are reported, and skipped. Failed messages
     come after later ones of their partition.
@@ -74,7 +76,9 @@ class LogSpout(ReplayingSpout):
         self.source = source
         self.format = format or Raw()
         self.metadata = check_metadata(owner, source, self.format, metadata)
-        self.outputs = [*self.format.fields, *self.metadata]  # type: ignore[misc]  # set per instance
+        outputs = [*self.format.fields, *self.metadata] if self.metadata else self.format.outputs
+        self.outputs = outputs  # type: ignore[misc]  # set per instance
+        self.blocking = self.format.blocking or self.blocking
         self.log_id = log_id
         self.max_ahead = max_ahead
 
@@ -88,6 +92,7 @@ class LogSpout(ReplayingSpout):
         self._records: Iterator[LogRecord] = iter(())
         self._next = 0  # the position after them
         self._reported: list[Pending] = []  # given up, and not in a checkpoint
+        self._held: Held[tuple[PartitionLane, LogRecord]] = Held(self.reconnect)
         self._pump = LogPump(
             self.source,
             context.task_index,
@@ -110,7 +115,7 @@ class LogSpout(ReplayingSpout):
         self._pump.pause(True)
 
     def next_tuple(self) -> None:
-        if self._send_due():
+        if self._send_due() or self._is_holding():
             return
         while True:
             lane = self._lane
@@ -128,6 +133,18 @@ class LogSpout(ReplayingSpout):
             if event is None:
                 return
             self._apply(event)
+
+    def _is_holding(self) -> bool:
+        """Return true while a message waits to be decoded, which is tried here."""
+        if self._held.message is None:
+            return False
+        lane, record = self._held.message
+        if lane.is_revoked:
+            self._held.clear()
+            return False
+        if self._held.is_due(self.context.clock()):
+            self._begin(lane, record)
+        return True
 
     def _apply(self, event: Event) -> None:
         match event:
@@ -152,8 +169,14 @@ class LogSpout(ReplayingSpout):
         except FormatError as error:
             pending = self._replay.begin([record.data], DEFAULT_STREAM, record.position, record.next, lane)
             self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
+            self._held.clear()
             self._give_up(pending)
             return
+        except UnavailableError as error:
+            self._held.hold((lane, record), self.context.clock())
+            self.collector.report_error(error)
+            return
+        self._held.clear()
         if self._picked:
             row = [*row, *[record.metadata[index] for index in self._picked]]
         pending = self._replay.begin(row, DEFAULT_STREAM, record.position, record.next, lane)
@@ -200,6 +223,7 @@ class LogSpout(ReplayingSpout):
             self._replay.end(lane)
         self._lanes = {}
         self._lane = None
+        self._held.clear()
         self._reported = []
         self._restored = {**begun, **state}
         self._pump.follow(self._restored)
@@ -207,6 +231,8 @@ class LogSpout(ReplayingSpout):
 
 def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequence[str]) -> list[str]:
     """Return the names of chosen metadata, checked. UsageError, naming ``owner``, for a name that is not there."""
+    if isinstance(format, WithHeaders):
+        raise UsageError(f"{owner}: WithHeaders is for queues; metadata names what {source.title} has of a message")
     names = [metadata] if isinstance(metadata, str) else list(metadata)
     for name in names:
         if name not in source.metadata_fields:

@@ -10,6 +10,7 @@ from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.held import Held
 from tupletree.connectors.pump import Connected, Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
@@ -63,9 +64,7 @@ class QueueSpout(ReplayingSpout):
         self._deliveries: dict[Pending, Delivery] = {}
         self._rejected: set[Pending] = set()
         self._generation = 0
-        self._held: Delivery | None = None
-        self._held_until_s = 0.0
-        self._holds = 0
+        self._held: Held[Delivery] = Held(self.reconnect)
         self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
         register_thread(context, self._pump, "queue", self.source.title)
         self._pump.start()
@@ -82,9 +81,9 @@ class QueueSpout(ReplayingSpout):
     def next_tuple(self) -> None:
         if self._send_due():
             return
-        if self._held is not None:
-            if self.context.clock() >= self._held_until_s:
-                self._begin(self._held)
+        if self._held.message is not None:
+            if self._held.is_due(self.context.clock()):
+                self._begin(self._held.message)
             return
         match self._pump.poll():
             case Delivery() as delivery:
@@ -108,9 +107,10 @@ class QueueSpout(ReplayingSpout):
             except FormatError as failure:
                 error = failure
             except UnavailableError as failure:
-                self._hold(delivery, failure)
+                self._held.hold(delivery, self.context.clock())
+                self.collector.report_error(failure)
                 return
-        self._held, self._holds = None, 0
+        self._held.clear()
         pending = self._replay.begin(row, DEFAULT_STREAM, delivery.id or repr(delivery.handle))
         pending.attempts = max(0, (delivery.deliveries or 1) - 1)
         self._deliveries[pending] = delivery
@@ -119,12 +119,6 @@ class QueueSpout(ReplayingSpout):
             return
         self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
         self._give_up(pending)
-
-    def _hold(self, delivery: Delivery, failure: UnavailableError) -> None:
-        """Wait with a message that cannot be decoded for now. Those that follow wait in the pump."""
-        self._held, self._holds = delivery, self._holds + 1
-        self._held_until_s = self.context.clock() + self.reconnect.pause_s(self._holds)
-        self.collector.report_error(failure)
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
         pending: Pending = msg_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from queue_components import new_history, watched
@@ -12,6 +13,7 @@ from registry_server import RegistryServer
 
 from tupletree import Backoff, TopologyBuilder
 from tupletree.connectors.avro import Avro
+from tupletree.connectors.files import FileSpout
 from tupletree.connectors.registry import Registered
 from tupletree.testing import FeederSpout, LocalCluster, make_tuple
 from tupletree.testing.simulation.external import current
@@ -49,6 +51,25 @@ def test_a_message_waits_for_its_schema_and_only_an_unknown_schema_is_a_dead_let
         errors = {letter[1][0]: letter[6] for letter in history.letters}
     assert "has no such schema" in errors[unknown]
     assert "the message is not a Line" in errors[data[:-1]]
+
+
+def test_a_message_of_a_log_waits_for_its_schema_in_its_place(tmp_path: Path, registry: RegistryServer) -> None:
+    format = Registered(Avro(LINE), registry.url, "lines")
+    lines = [format.encode(make_tuple({"text": text})) for text in ("one", "two", "four")]
+    registry.stop()
+    unknown = b"\0\0\0\0\x09" + lines[0][5:]
+    (tmp_path / "lines").write_bytes(b"".join(line + b"\n" for line in [*lines[:2], unknown, lines[2]]))
+    stand_in = new_history()
+    history = current(stand_in)
+    spout = FileSpout(tmp_path, format)
+    spout.reconnect = FAST
+    with LocalCluster() as cluster:
+        cluster.submit("lines", watched(spout, stand_in, retry=TWICE, dead_letters=True))
+        cluster.wait_until(lambda: sum("is away" in str(error) for _, error in cluster.errors("lines")) > 2)
+        assert (history.executed, history.letters) == ({}, [])
+        registry.start()
+        cluster.wait_until(lambda: list(history.executed) == ["one", "two", "four"] and history.letters)
+    assert [(letter[1], letter[3]) for letter in history.letters] == [([unknown], 1)]
 
 
 def test_tuples_are_written_when_the_registry_is_back(place: QueuePlace, registry: RegistryServer) -> None:

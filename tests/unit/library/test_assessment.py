@@ -210,11 +210,17 @@ def test_commits_and_checkpoints_that_do_not_get_on(status: dict[str, Any], kind
     assert found.faults[0].sentence.isprintable()
 
 
+@pytest.mark.parametrize("status", [{"kind": "log", "log": "files"}, {"stream": "wss://a"}])
+def test_a_log_or_a_stream_that_is_away_is_a_fault(status: dict[str, Any]) -> None:
+    assert kinds(verdict(topology(statuses=[{**status, "connected": False, "error": "lost"}]))) == ["source.away"]
+    assert kinds(verdict(topology(statuses=[{**status, "connected": True}]))) == []
+
+
 def test_a_queue_that_is_away_is_one_fault_of_its_spout() -> None:
     here = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 7}
     away = {"kind": "queue", "queue": "RabbitMQ", "connected": False, "lag": None, "error": "OSError: no\nroute"}
     found = verdict(topology(statuses=[away, here, away]))
-    assert (found.status, kinds(found)) == ("degraded", ["queue.away"])
+    assert (found.status, kinds(found)) == ("degraded", ["source.away"])
     assert (
         found.faults[0].sentence == "topology 'words', c: 2 of 3 tasks are not connected to RabbitMQ: OSError: no route"
     )

@@ -95,8 +95,8 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
             "spoutId": "tells",
             "spoutType": "QUEUE",
             "spoutLagResult": {
-                "queue": "RabbitMQ",
-                "messages": 7,
+                "source": "RabbitMQ",
+                "lag": 7,
                 "outstanding": 3,
                 "connectedTasks": 1,
                 "tasks": 2,
@@ -105,12 +105,18 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
     }
 
 
+def test_the_lag_of_a_log_is_that_of_all_its_tasks() -> None:
+    log = {"kind": "log", "log": "files", "connected": True, "outstanding": 1, "lag": 7}
+    shown = progress.lag(topology(log, log, {**log, "lag": None}))["tells"]
+    lag = shown["spoutLagResult"]
+    assert (shown["spoutType"], lag["source"], lag["lag"]) == ("LOG", "files", 14)
+
+
 def test_the_connections_of_a_spout() -> None:
     found = topology(QUEUE, AWAY, PIPELINE)
     shown = component.page(found, "tells", "600", False, "")["connections"]
-    assert [
-        (one["task"], one["queue"], one["connected"], one["outstanding"], one["lag"], one["error"]) for one in shown
-    ] == [
+    names = ("task", "source", "connected", "outstanding", "lag", "error")
+    assert [tuple(one[name] for name in names) for one in shown] == [
         (1, "RabbitMQ", True, 3, 7, None),
         (2, "RabbitMQ", False, 0, None, "OSError: no route"),
     ]

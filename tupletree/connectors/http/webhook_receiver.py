@@ -31,7 +31,7 @@ from tupletree.connectors.http.open_requests import (
     OpenRequests,
     sentence,
 )
-from tupletree.errors import ConfigError
+from tupletree.errors import ConfigError, UnavailableError
 
 MAX_KEY: Final = 255
 RETRY_AFTER_S: Final = 1
@@ -161,6 +161,8 @@ class WebhookReceiver:
             row = webhook.format.decode(request.body)
         except FormatError as error:
             return sentence(HTTPStatus.BAD_REQUEST, str(error))
+        except UnavailableError as error:
+            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         admitted = OpenRequest(key, request.body, row)
         self._requests.admit(admitted)
         self._arrivals.put(admitted)

@@ -41,7 +41,7 @@ function Content({ component, health, route, nowS, say }) {
     h("div", { class: "columns" },
       !spout && h(Section, { title: "Input streams", aside: windowName(windows, window) }, h(Inputs, { component })),
       h(Section, { title: "Output streams", aside: windowName(windows, window) }, h(Outputs, { component, spout }))),
-    (component.connections ?? []).length > 0 && h(Section, { title: "Queue" }, h(Connections, { component })),
+    (component.connections ?? []).length > 0 && h(Section, { title: "Source" }, h(Connections, { component })),
     h(Section, { title: "Executors", aside: h(WindowChoice, { window, sys: route.query.sys }) }, h(Executors, { component, spout })),
     h(Section, { title: "Errors" }, h(Errors, { errors: component.componentErrors ?? [], now: nowS, where: (one) => whereOf(component, one), empty: "No errors reported." })),
     h(Section, { title: "Sampled tuples" }, h("div", { class: "padded" },
@@ -128,12 +128,12 @@ function Executors({ component, spout }) {
 function Connections({ component }) {
   const columns = [
     { id: "task", label: "Task", sort: (one) => one.task, cell: (one) => one.task },
-    { id: "queue", label: "Queue", cell: (one) => `${one.queue ?? "–"}` },
+    { id: "source", label: "Source", cell: (one) => one.source },
     { id: "connected", label: "State", cell: (one) => (one.connected === true ? h(Pill, { text: "connected", level: "ok" }) : h(Pill, { text: "not connected", level: "bad" })) },
     field("outstanding", "Outstanding", count), field("lag", "Lag", count),
     { id: "error", label: "Error", cell: (one) => `${one.error ?? ""}` },
   ];
-  return h(Table, { caption: "Queue", columns, rows: component.connections, rowKey: (one) => one.task, sortBy: "task" });
+  return h(Table, { caption: "Source", columns, rows: component.connections, rowKey: (one) => one.task, sortBy: "task" });
 }
 
 /** "[3-3]" is task 3, "[3-5]" are tasks 3 to 5. */
