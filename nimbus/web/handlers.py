@@ -15,7 +15,7 @@ from tupletree._coord.store import Store
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree._security.rights import may_read_all
-from tupletree.dead_letters import DeadLetterStore, Letter
+from tupletree.dead_letters import DeadLetterStore
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -256,11 +256,8 @@ class Handlers:
         store, after = self._letters.named(call.path["store"]), letters.after_of(call)
         limit = call.whole("limit", letters.DEFAULT_LETTERS, 1, letters.MAX_LETTERS)
         name = call.query.get("topology", "")
-
-        def read(opened: DeadLetterStore) -> tuple[int | None, list[Letter]]:
-            return opened.count(), opened.letters(name, limit=limit + 1, newest=True, after=after, rows=False)
-
-        return letters.page(store.name, store.address, *await store.run(read), limit, time.time())
+        read = await store.run(lambda opened: letters.read(opened, name, limit + 1, after))
+        return letters.page(store.name, store.address, read, limit, time.time())
 
     async def letter(self, call: ApiCall) -> Any:
         store = self._letters.named(call.path["store"])
@@ -278,7 +275,7 @@ class Handlers:
         return await self._change_letters(call, replay)
 
     async def drop_letters(self, call: ApiCall) -> Any:
-        choose = letters.chosen(call)
+        choose = letters.chosen(call, with_damaged=True)
 
         def drop(store: DeadLetterStore) -> int:
             ids = choose(store)

@@ -4,11 +4,12 @@ from __future__ import annotations  # pure
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree.dead_letters.letter import Letter
 from tupletree.dead_letters.store import DeadLetterStore, Position
-from tupletree.errors import NotFoundError, UsageError
+from tupletree.errors import NotFoundError, ProtocolError, UsageError
 
 from .requests import ApiCall
 
@@ -45,10 +46,43 @@ def found(store: DeadLetterStore, call: ApiCall) -> Letter:
     return letter
 
 
-def chosen(call: ApiCall, *, replayed: bool | None = None) -> Callable[[DeadLetterStore], list[str]]:
-    """Return a function that returns the ids of the letters to change, and raises NotFoundError. Raises UsageError."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A part of a store: the number of all its entries, some letters, and the ids of damaged entries among them."""
+
+    count: int | None
+    letters: Sequence[Letter]
+    damaged: Sequence[str]
+
+
+def read(store: DeadLetterStore, name: str, limit: int, after: Position | None) -> Read:
+    """Read up to ``limit`` letters, newest first. Damaged entries are skipped."""
+    damaged: list[str] = []
+    count = store.count()
+    found = store.letters(
+        name, limit=limit, newest=True, after=after, rows=False, damaged=lambda id, error: damaged.append(id)
+    )
+    return Read(count, found, damaged)
+
+
+def chosen(
+    call: ApiCall, *, replayed: bool | None = None, with_damaged: bool = False
+) -> Callable[[DeadLetterStore], list[str]]:
+    """Return a function that returns the ids of the letters to change, and raises NotFoundError. Raises UsageError.
+
+    ``with_damaged``: the id may be that of an entry that is damaged.
+    """
+
+    def one(store: DeadLetterStore) -> list[str]:
+        try:
+            return [found(store, call).id]
+        except ProtocolError:
+            if with_damaged:
+                return [call.path["letter"]]
+            raise
+
     if "letter" in call.path:
-        return lambda store: [found(store, call).id]
+        return one
     name, until_s = call.query.get("topology", ""), until_of(call)
     return lambda store: store.ids(name, replayed=replayed, until_s=until_s, limit=MAX_CHANGED)
 
@@ -68,17 +102,16 @@ def store(name: str, address: str, count: int | None, error: str = "") -> dict[s
     return {"name": name, "address": address, "count": count, "error": error}
 
 
-def page(
-    name: str, address: str, count: int | None, read: Sequence[Letter], limit: int, now_unix_s: float
-) -> dict[str, Any]:
+def page(name: str, address: str, read: Read, limit: int, now_unix_s: float) -> dict[str, Any]:
     """``dead-letters/{store}``. ``read``: up to one letter more than ``limit``."""
-    shown = read[:limit]
-    last = shown[-1] if len(read) > limit else None
+    shown = read.letters[:limit]
+    last = shown[-1] if len(read.letters) > limit else None
     return {
         "store": name,
         "address": address,
-        "count": count,
+        "count": read.count,
         "letters": [_letter(one, MAX_LISTED) for one in shown],
+        "damaged": [cut(one, MAX_LISTED) for one in read.damaged[:MAX_LETTERS]],
         "next": None if last is None else f"{last.at_s!r}:{last.id}",
         "readUnixSeconds": now_unix_s,
     }

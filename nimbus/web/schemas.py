@@ -341,6 +341,7 @@ DEAD_LETTERS: Final[Type] = {
     "address": "string",
     "count": "integer?",
     "letters": [LETTER],
+    "damaged": ["string"],
     "next": "string?",
     "readUnixSeconds": "number",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,11 @@ def store(directory: Path) -> DeadLetterStore:
 def cluster(browser: Browser, store: DeadLetterStore, directory: Path) -> Iterator[DevCluster]:
     store.add([letter(number) for number in range(60)] + [letter(60, "payments")])
     (directory / "damaged.db").write_bytes(b"not SQLite at all" * 100)
+    open_store(f"sqlite:{directory}/partly.db").add([letter(0), letter(1)])
+    with closing(sqlite3.connect(directory / "partly.db")) as connection, connection:
+        connection.execute("UPDATE letters SET attempts = x'80' WHERE id = ?", (letter(0).id,))
     stores = {
+        "partly": f"sqlite:{directory}/partly.db",
         "rejected": f"sqlite:{directory}/letters.db",
         "invoices": f"sqlite:{directory}/none.db",
         "damaged": f"sqlite:{directory}/damaged.db",
@@ -100,6 +106,12 @@ def test_every_page_of_letters_fits_a_phone_and_can_be_read(cluster: DevCluster,
         for scheme in ("dark", "light"):
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             assert [one for one in contrasts(page) if one[0] < MIN_CONTRAST] == [], (parts, scheme)
+
+
+def test_damaged_entries_are_named_below_the_letters(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster, "dead-letters", "partly"))
+    expect(rows(page, "Letters")).to_have_count(1)
+    expect(page.locator("main")).to_contain_text(f"1 damaged entry skipped: {letter(0).id}.")
 
 
 def test_a_store_that_cannot_be_used_is_said_on_its_page_alone(cluster: DevCluster, watched: Watched) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+import sqlite3
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,11 @@ class Site:
         self.base = f"http://127.0.0.1:{next(one.http_port for one in cluster.processes if one.role == 'nimbus')}"
         self.directory = Path(cluster.directory)
         self._keyring = keyring
-        self._stores = stores
+        self.stores = stores
 
     def store(self, name: str) -> DeadLetterStore:
         """The store, emptied."""
-        store = open_store(self._stores[name])
+        store = open_store(self.stores[name])
         store.remove(store.ids())
         return store
 
@@ -142,6 +144,21 @@ def test_letters_are_replayed_and_dropped(site: Site, name: str) -> None:
     assert changed("/drop?topology=orders&until=101.5") == 2
     assert [one.message for one in store.letters()] == ["'m3'", "'m9'"]
     assert changed("/drop") == 2 and store.count() == 0
+
+
+def test_damaged_entries_are_skipped_and_dropped_by_their_ids(site: Site) -> None:
+    store = site.store("file")
+    store.add([letter(number) for number in range(3)])
+    with closing(sqlite3.connect(site.stores["file"].removeprefix("sqlite:"))) as connection, connection:
+        connection.execute("UPDATE letters SET attempts = x'80' WHERE id = ?", (letter(1).id,))
+    found = site.get("dead-letters/file?limit=2")
+    assert [one["message"] for one in found["letters"]] == ["'m2'", "'m0'"]
+    assert (found["damaged"], found["count"], found["next"]) == ([letter(1).id], 3, None)
+    path = f"dead-letters/file/{letter(1).id}"
+    assert site.ask(path)[0] == site.ask(f"{path}/replay", "POST")[0] == 502
+    status, dropped = site.ask(f"{path}/drop", "POST")
+    assert (status, dropped["letters"]) == (200, 1)
+    assert site.get("dead-letters/file")["damaged"] == []
 
 
 def test_what_is_not_there_or_cannot_be_used_gets_a_sentence(site: Site) -> None:

@@ -28,7 +28,7 @@ def letter(number: int) -> Letter:
 
 
 def test_texts_are_cut_and_the_row_is_not_shown() -> None:
-    page = letters.page("orders", "sqlite:x", 1, [letter(1)], 50, 7.0)
+    page = letters.page("orders", "sqlite:x", letters.Read(1, [letter(1)], ["x" * 300]), 50, 7.0)
     [shown] = page["letters"]
     assert {len(text) for name, text in shown.items() if isinstance(text, str) and name != "id"} == {201}
     one = letters.letter("orders", "sqlite:x", letter(1))
@@ -41,8 +41,8 @@ def test_texts_are_cut_and_the_row_is_not_shown() -> None:
 
 def test_a_page_names_the_place_where_the_next_one_begins() -> None:
     two = [letter(2), letter(1)]
-    assert letters.page("orders", "", 2, two, 2, 0.0)["next"] is None
-    first = letters.page("orders", "", 2, two, 1, 0.0)
+    assert letters.page("orders", "", letters.Read(2, two, []), 2, 0.0)["next"] is None
+    first = letters.page("orders", "", letters.Read(2, two, []), 1, 0.0)
     assert ([one["id"] for one in first["letters"]], first["next"]) == (["id2"], "102.5:id2")
     assert letters.after_of(ApiCall(query={"after": first["next"]})) == (102.5, "id2")
     assert letters.after_of(ApiCall(query={"after": "1e9:a:b"})) == (1e9, "a:b")

@@ -25,6 +25,7 @@ export function View({ route, data, errors, nowS, say }) {
     h(Section, { title: "Letters", aside: h(Filter, { topology: query.topology }) },
       page ? h(Letters, { store: params.store, page, nowS, topology: query.topology })
         : h("div", { class: "padded" }, h(Missing, { error: errors.letters, what: "letters" })),
+      page?.damaged.length > 0 && h("p", { class: "padded" }, `${plural(page.damaged.length, "damaged entry", "damaged entries")} skipped: ${page.damaged.join(", ")}. 'tupletree dead-letters drop' deletes them.`),
       page && (query.after || page.next) && h(Pages, { store: params.store, query, page })));
 }
 
