@@ -18,28 +18,33 @@ BLOCK_BYTES = 1 << 22
 
 
 def blocks(
-    path: str, start: int, end: int, first: int, last: int, *, are_complete: bool
+    path: str, start: int, end: int, first: int, last: int, *, are_complete: bool, reader: str = "a reader"
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a piece in blocks, each with its position. ReportedFailedException if lines are missing."""
+    """Yield the lines of a piece in blocks, each with its position.
+
+    Raises ReportedFailedException, naming ``reader``, if lines are missing.
+    """
     try:
         with open(path, "rb", buffering=0) as file:
             position = _line_start(file, start, first, last)
             stop = _line_start(file, end, first, last)
             file.seek(position)
-            yield from _blocks(file, path, position, stop, are_complete and stop == last)
+            yield from _blocks(file, path, position, stop, are_complete and stop == last, reader)
     except OSError as error:
-        raise ReportedFailedException(f"file {path} cannot be read: {error.strerror}") from error
+        raise ReportedFailedException(f"file {path}: {reader} cannot read it: {error.strerror}") from error
 
 
-def _blocks(file: Any, path: str, position: int, stop: int, may_lack_end: bool) -> Iterator[tuple[int, bytes]]:
+def _blocks(
+    file: Any, path: str, position: int, stop: int, may_lack_end: bool, reader: str
+) -> Iterator[tuple[int, bytes]]:
     rest: list[bytes] = []  # parts of an incomplete line
     reached = position
     while reached < stop:
         data = file.read(min(BLOCK_BYTES, stop - reached))
         if not data:
             raise ReportedFailedException(
-                f"file {path}: bytes up to {stop:,} were expected, but there are none after byte {reached:,}: a file "
-                f"may grow, but never shrink"
+                f"file {path}: {reader} reads up to byte {stop:,}, but none follows byte {reached:,}: a file may grow, "
+                f"but never shrink"
             )
         reached += len(data)
         lines = len(data) if reached == stop else data.rfind(b"\n") + 1

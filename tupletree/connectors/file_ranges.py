@@ -13,6 +13,7 @@ import glob
 import os
 import re
 import stat
+from pathlib import Path
 from typing import Any
 
 from tupletree.errors import UsageError
@@ -37,6 +38,13 @@ def check_encoding(owner: str, encoding: str, errors: str) -> None:
         is_one_byte = False
     if not is_one_byte:
         raise UsageError(f"{owner}: a line does not end with the byte 10 in the encoding {encoding!r}")
+
+
+def absolute(owner: str, files: str | Path) -> str:
+    """Return the user's files as an absolute path. UsageError, naming ``owner``, if they are invalid."""
+    if not isinstance(files, str | Path) or not str(files):
+        raise UsageError(f"{owner}: files is {files!r}; a file, a directory or a pattern was expected")
+    return os.path.abspath(files)
 
 
 def root_of(files: str) -> str:
@@ -93,11 +101,11 @@ class LineEnds:
         self.looked: dict[str, tuple[int, int]] = {}
         """Name -> (start, end) of the scanned part that has no line end."""
 
-    def end(self, name: str, path: str, start: int, size: int, take: int, *, may_exceed: bool = True) -> int:
+    def end(self, name: str, path: str, start: int, size: int, take: int) -> int:
         """Return the end of the range from ``start``: the position after the last line end within ``take`` bytes.
 
-        If there is no line end within ``take`` bytes and ``may_exceed`` is true, return the position after the first
-        line end. Return ``start`` if there is no such line end either. Raises OSError.
+        If there is no line end within ``take`` bytes, return the position after the first line end. Return ``start`` if
+        there is no such line end either. Raises OSError.
         """
         limit = min(start + take, size)
         if start == size or (limit == size and self._are_complete):
@@ -112,22 +120,16 @@ class LineEnds:
                 end = last_line_end(file, looked, limit)
                 if end is None:
                     looked = max(looked, limit)
-                    if may_exceed:
-                        end, looked = first_line_end(file, looked, min(size, looked + LOOK))
+                    end, looked = first_line_end(file, looked, min(size, looked + LOOK))
         except FileNotFoundError:
             return start
-        if end is None and may_exceed and looked == size and self._are_complete:
+        if end is None and looked == size and self._are_complete:
             end = size
         if end is None:
             self.looked[name] = start, looked
             return start
         self.looked.pop(name, None)
         return end
-
-    def is_waiting(self, name: str, start: int, size: int) -> bool:
-        """True if the rest of a file is empty or was scanned completely without finding a line end."""
-        begin, looked = self.looked.get(name, (start, start))
-        return start == size or (begin == start and self._is_looked_through(looked, size))
 
     def _is_looked_through(self, looked: int, size: int) -> bool:
         return looked >= size and not self._are_complete

@@ -8,16 +8,48 @@ from pathlib import Path
 from typing import Final
 
 from tupletree.connectors.file_blocks import blocks
-from tupletree.connectors.file_ranges import LineEnds, path_of, sizes_of
+from tupletree.connectors.file_ranges import LineEnds, absolute, path_of, sizes_of
 from tupletree.connectors.formats import Format, Text
 from tupletree.connectors.log_source import Bounds, LogRecord, LogSource
 from tupletree.connectors.log_spout import LogSpout
-from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.errors import FailedException, ReportedFailedException
 
 LINES_AT_A_TIME: Final = 4000
 
 
-class TextFileLog(LogSource):
+class FileLog(LogSource):
+    """Files as partitions, named by their paths below the root of ``files`` (file_ranges.py)."""
+
+    title = "files"
+    partition_title = "files"
+    metadata_fields = ("file", "position")
+
+    def __init__(self, files: str | Path) -> None:
+        self.files = absolute(type(self).__name__, files)
+
+    def open(self) -> None:
+        pass
+
+    def partitions(self) -> Sequence[str]:
+        return [name for name, _ in self.extents()]
+
+    def limited(self, partition: str, start: int, end: int, limit: int) -> int:
+        if end < start:
+            raise ReportedFailedException(
+                f"file {self.path(partition)}: {start:,} {self.unit} were already read, but the file has only {end:,}: "
+                f"a file may grow, but never shrink"
+            )
+        return super().limited(partition, start, end, limit)
+
+    def path(self, partition: str) -> str:
+        """Return the path of a file by its name."""
+        return path_of(self.files, partition)
+
+    def close(self) -> None:
+        pass
+
+
+class TextFileLog(FileLog):
     r"""The lines of files, without their line ends (``\n`` or ``\r\n``). Partitions are files; positions are bytes.
 
     ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
@@ -27,29 +59,23 @@ class TextFileLog(LogSource):
     ``are_complete``: nothing will be appended, so a last line without a line end is a message too. Otherwise this line
     waits for its line end.
 
+    ``header``: True to skip the first line of each file.
+
     A file must only grow. A file that is shorter than what was read of it is reported until it is as long again. Do not
     reuse file names: a new file under an old name is not read from its beginning.
 
     Raises UsageError if ``files`` is not a path.
     """
 
-    title = "files"
-    metadata_fields = ("file", "position")
     units_per_message = 200
+    unit = "bytes"
 
-    def __init__(self, files: str | Path, *, are_complete: bool = False) -> None:
-        if not isinstance(files, str | Path) or not str(files):
-            owner = type(self).__name__
-            raise UsageError(f"{owner}: files is {files!r}; a file, a directory or a pattern was expected")
-        self.files = os.path.abspath(files)
+    def __init__(self, files: str | Path, *, are_complete: bool = False, header: bool = False) -> None:
+        super().__init__(files)
         self.are_complete = are_complete
+        self.header = header
+        self.reader = "a spout"  # named in errors
         self._ends = LineEnds(are_complete)
-
-    def open(self) -> None:
-        pass
-
-    def partitions(self) -> Sequence[str]:
-        return [name for name, _ in sizes_of(self.files)]
 
     def bounds(self, partition: str) -> Bounds:
         """Return 0 and the size of a file, which may be in the middle of a line."""
@@ -58,30 +84,25 @@ class TextFileLog(LogSource):
         except OSError as error:
             raise FailedException(f"file {self.path(partition)} cannot be read: {error.strerror}") from error
 
+    def extents(self) -> Sequence[tuple[str, Bounds]]:
+        return [(name, Bounds(0, size)) for name, size in sizes_of(self.files)]
+
     def limited(self, partition: str, start: int, end: int, limit: int) -> int:
-        if end < start:
-            raise ReportedFailedException(
-                f"file {self.path(partition)}: {start:,} bytes were already read, but the file has only {end:,}: a "
-                f"file may grow, but never shrink"
-            )
+        super().limited(partition, start, end, limit)
         try:
             return self._ends.end(partition, self.path(partition), start, end, limit)
         except OSError as error:
-            raise FailedException(f"file {self.path(partition)} cannot be read: {error.strerror}") from error
+            raise ReportedFailedException(f"{error.filename} cannot be read: {error.strerror}") from error
 
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         path = self.path(partition)
-        for position, block in blocks(path, start, end, start, end, are_complete=self.are_complete):
+        for position, block in blocks(path, start, end, start, end, are_complete=self.are_complete, reader=self.reader):
             records = _records(partition, block, position, end)
-            for at in range(0, len(records), LINES_AT_A_TIME):
+            for at in range(1 if self.header and position == 0 else 0, len(records), LINES_AT_A_TIME):
                 yield records[at : at + LINES_AT_A_TIME]
 
-    def path(self, partition: str) -> str:
-        """Return the path of a file by its name."""
-        return path_of(self.files, partition)
-
-    def close(self) -> None:
-        pass
+    def place(self, partition: str, position: int) -> str:
+        return f"file {self.path(partition)}: the line at byte {position:,}"
 
 
 def _records(name: str, block: bytes, position: int, end: int) -> list[LogRecord]:
@@ -100,7 +121,8 @@ def _records(name: str, block: bytes, position: int, end: int) -> list[LogRecord
 class FileSpout(LogSpout):
     """Emits the lines of files at least once, by default as text in a field ``line``: see TextFileLog and LogSpout.
 
-    ``format``: decodes a line: ``Json(["user", "amount"])`` for JSON lines. ``metadata``: "file", "position".
+    ``format``: decodes a line: ``Json(["user", "amount"])`` for JSON lines, ``Csv(["user", "amount"])`` with
+    ``header=True`` for CSV. ``metadata``: "file", "position".
     """
 
     def __init__(
@@ -109,9 +131,10 @@ class FileSpout(LogSpout):
         format: Format | None = None,
         *,
         are_complete: bool = False,
+        header: bool = False,
         metadata: Sequence[str] = (),
         log_id: str | None = None,
         max_ahead: int = 100_000,
     ) -> None:
-        source = TextFileLog(files, are_complete=are_complete)
+        source = TextFileLog(files, are_complete=are_complete, header=header)
         super().__init__(source, format or Text("line"), metadata=metadata, log_id=log_id, max_ahead=max_ahead)

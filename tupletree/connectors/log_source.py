@@ -96,6 +96,8 @@ class LogSource(ABC):
         keeps_positions: true if the log itself remembers what ``LogFollower.processed`` says, and a follower without
             positions resumes there; otherwise the spout keeps positions in ZooKeeper.
         units_per_message: about how many units of positions a message takes, such as bytes of a file.
+        unit: what positions count, for people.
+        partition_title: what partitions are, for people.
     """
 
     title: ClassVar[str] = "log"
@@ -104,6 +106,8 @@ class LogSource(ABC):
     is_numbered: ClassVar[bool] = False
     keeps_positions: ClassVar[bool] = False
     units_per_message: ClassVar[int] = 1
+    unit: ClassVar[str] = "positions"
+    partition_title: ClassVar[str] = "partitions"
 
     @abstractmethod
     def open(self) -> None:
@@ -117,6 +121,10 @@ class LogSource(ABC):
     def bounds(self, partition: str) -> Bounds:
         """Return what a partition has now. Must not wait long. Raises FailedException if that is not known now."""
 
+    def extents(self) -> Sequence[tuple[str, Bounds]]:
+        """Return name and bounds of all partitions, sorted by name. Raises FailedException if that is not known now."""
+        return [(name, self.bounds(name)) for name in sorted(self.partitions()) if name]
+
     @abstractmethod
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         """Yield the messages at positions from ``start`` to before ``end``, in order, in lists of some thousands.
@@ -127,7 +135,8 @@ class LogSource(ABC):
     def limited(self, partition: str, start: int, end: int, limit: int) -> int:
         """Return where a range of about ``limit`` units from ``start`` ends: between messages, at most at ``end``.
 
-        The unit is the log's: bytes of a file, offsets of a topic.
+        The unit is the log's: bytes of a file, offsets of a topic. Returns ``start`` if the next message is not
+        complete. Raises FailedException if ``end`` is before ``start`` and must not be.
         """
         return min(end, start + limit)
 
@@ -139,6 +148,10 @@ class LogSource(ABC):
         the log shares its partitions out, and resumes where ``processed`` said.
         """
         return None
+
+    def place(self, partition: str, position: int) -> str:
+        """Return the name of a message's place, for people."""
+        return f"{self.title}, partition {partition!r}, position {position:,}"
 
     @abstractmethod
     def close(self) -> None:

@@ -25,6 +25,7 @@ from tupletree.transactional.databases import (
 from tupletree.transactional.files import FilePartitionSpout
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
+from tupletree.transactional.planned_log import PlannedLogSpout
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -54,6 +55,7 @@ __all__ = [
     "PartitionCoordinator",
     "PartitionEmitter",
     "PartitionedTransactionalSpout",
+    "PlannedLogSpout",
     "PostgresDatabase",
     "RedisDatabase",
     "ReportedFailedException",

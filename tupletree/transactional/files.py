@@ -1,28 +1,25 @@
-"""A transactional spout over files: each line of each file takes effect exactly once, and files can still grow.
-
-The coordinator assigns byte ranges of files to each batch. The metadata of a batch are these ranges, each of which ends
-at a line end, and the assigned length of every file that was ever seen. Emitters read exactly these ranges. So a batch
-is the same at every replay as long as files only grow, and emitters agree on it without communication. Files need no
-partition numbers, and new files can appear at any time.
-"""
+"""A transactional spout over files: each line of each file takes effect exactly once, and files can still grow."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.connectors.file_ranges import BLOCK, LineEnds, byte_size, check_encoding, path_of, sizes_of
-from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.connectors.file_ranges import absolute, byte_size, check_encoding
+from tupletree.connectors.files import TextFileLog
+from tupletree.connectors.formats import Text
+from tupletree.connectors.log_plans import Plan, plan_each
+from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
-from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
+from tupletree.transactional.planned_log import PlannedLogSpout, RangesEmitter
 
 
-class FilePartitionSpout(TransactionalSpout):
+class FilePartitionSpout(PlannedLogSpout):
     """Emits the lines of files, as ``[line]``, without their line ends.
 
     ``files``: a directory, of which all files are read except hidden files and files in subdirectories; a single file;
@@ -44,7 +41,7 @@ class FilePartitionSpout(TransactionalSpout):
     Raises UsageError for invalid arguments.
     """
 
-    is_built_in = True
+    plan: Plan = staticmethod(plan_each)
 
     def __init__(
         self,
@@ -56,118 +53,39 @@ class FilePartitionSpout(TransactionalSpout):
         errors: str = "strict",
         are_complete: bool = False,
     ) -> None:
-        if not isinstance(files, str | Path):
-            raise UsageError(f"FilePartitionSpout: files is {files!r}; a file, a directory or a pattern was expected")
+        owner = "FilePartitionSpout"
+        files = absolute(owner, files)
         if isinstance(fields, str) or len(fields) != 1 or fields[0] == ATTEMPT:
-            raise UsageError(
-                f"FilePartitionSpout: fields is {fields!r}; a list with one name other than 'attempt' was expected"
-            )
-        self.files = os.path.abspath(files)
-        self.max_bytes_per_batch = byte_size("FilePartitionSpout", "max_bytes_per_batch", max_bytes_per_batch)
-        self.fields = list(fields)
+            raise UsageError(f"{owner}: fields is {fields!r}; a list with one name other than 'attempt' was expected")
+        limit = byte_size(owner, "max_bytes_per_batch", max_bytes_per_batch)
+        check_encoding(owner, encoding, errors)
+        super().__init__(TextFileLog(files, are_complete=are_complete), Text(fields[0]), limit=limit)
         self.encoding = encoding
         self.errors = errors
-        self.are_complete = are_complete
-        check_encoding("FilePartitionSpout", encoding, errors)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare([ATTEMPT, *self.fields])
-
-    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionCoordinator:
-        return FileCoordinator(self, context.component_id)
-
-    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionEmitter:
-        tasks = len(context.component_tasks(context.component_id))
-        return FileEmitter(self, context.component_id, context.task_index, tasks)
-
-    def path(self, name: str) -> str:
-        """Return the path of a file by its name."""
-        return path_of(self.files, name)
+    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> RangesEmitter:
+        return LinesEmitter(self, context)
 
 
-class FileCoordinator(TransactionCoordinator):
-    """Coordinator. Metadata: ``{"read": {name: bytes assigned so far}, "ranges": [[name, start, end], …]}``."""
+class LinesEmitter(RangesEmitter):
+    """Emits lines in the spout's encoding. A line that is not in this encoding fails the batch."""
 
-    def __init__(self, spout: FilePartitionSpout, component_id: str) -> None:
-        self._spout = spout
-        self._component_id = component_id
-        self._ends = LineEnds(spout.are_complete)
+    source: TextFileLog
 
-    def initialize_transaction(self, txid: int, previous: Any) -> dict[str, Any]:
-        read = {} if previous is None else dict(previous["read"])
-        ranges = []
+    def __init__(self, spout: FilePartitionSpout, context: TopologyContext) -> None:
+        super().__init__(spout, context)
+        self._encoding = spout.encoding
+        self._errors = spout.errors
+
+    def emit_range(
+        self, source: LogSource, attempt: TransactionAttempt, range: Sequence[Any], collector: BatchCollector
+    ) -> None:
+        self.source.reader = f"transaction {attempt.txid}"
+        super().emit_range(source, attempt, range, collector)
+
+    def row(self, name: str, record: LogRecord, collector: BatchCollector) -> Sequence[Any]:
         try:
-            sizes = sizes_of(self._spout.files)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        for name, size in sizes:
-            start = read.get(name, 0)
-            if size < start:
-                raise ReportedFailedException(
-                    f"component {self._component_id!r}, file {self._spout.path(name)}: {start:,} bytes were already "
-                    f"read, but the file has only {size:,}: a file may grow, but never shrink"
-                )
-            end = self._end(name, start, size)
-            if end > start:
-                ranges.append([name, start, end])
-                read[name] = end
-        if not ranges:
-            raise FailedException("all lines of all files were read")
-        return {"read": read, "ranges": ranges}
-
-    def _end(self, name: str, start: int, size: int) -> int:
-        try:
-            return self._ends.end(name, self._spout.path(name), start, size, self._spout.max_bytes_per_batch)
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: OSError) -> ReportedFailedException:
-        return ReportedFailedException(
-            f"component {self._component_id!r}: {error.filename} cannot be read: {error.strerror}"
-        )
-
-
-class FileEmitter(TransactionEmitter):
-    """Reads ranges of a batch, as number ``index`` of ``tasks`` emitters. Even with one file, emitters take turns."""
-
-    def __init__(self, spout: FilePartitionSpout, component_id: str, index: int, tasks: int) -> None:
-        self._spout = spout
-        self._component_id = component_id
-        self._index = index
-        self._tasks = tasks
-
-    def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
-        encoding, errors = self._spout.encoding, self._spout.errors
-        first = (self._index - attempt.txid) % self._tasks
-        for name, start, end in metadata["ranges"][first :: self._tasks]:
-            position = start
-            for line in self._lines(attempt.txid, name, start, end):
-                try:
-                    text = line.removesuffix(b"\n").removesuffix(b"\r").decode(encoding, errors)
-                except UnicodeDecodeError as error:
-                    raise self._fault(
-                        name, f"the line at byte {position:,} is not {encoding}: {error.reason}"
-                    ) from None
-                position += len(line)
-                collector.emit([attempt, text])
-
-    def _lines(self, txid: int, name: str, start: int, end: int) -> Iterator[bytes]:
-        """Read the lines of a range. The file must be unchanged up to the end of the range."""
-        line, left = b"", end - start
-        try:
-            with open(self._spout.path(name), "rb", buffering=BLOCK) as file:
-                file.seek(start)
-                while left:
-                    line = file.readline(left)
-                    if not line:
-                        what = f"transaction {txid} reads up to byte {end:,}, but none follows byte {end - left:,}"
-                        raise self._fault(name, f"{what}: a file may grow, but never shrink")
-                    left -= len(line)
-                    yield line
-        except OSError as error:
-            raise self._fault(name, f"transaction {txid} cannot read it: {error.strerror}") from error
-        if not line.endswith(b"\n") and not self._spout.are_complete:
-            raise self._fault(name, f"no line ends before byte {end:,} any more: a file may grow, but never change")
-
-    def _fault(self, name: str, what: str) -> ReportedFailedException:
-        return ReportedFailedException(f"component {self._component_id!r}, file {self._spout.path(name)}: {what}")
+            return [record.data.decode(self._encoding, self._errors)]
+        except UnicodeDecodeError as error:
+            place = self.source.place(name, record.position)
+            raise ReportedFailedException(f"{place} is not {self._encoding}: {error.reason}") from None

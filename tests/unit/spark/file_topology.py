@@ -10,8 +10,9 @@ from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.source import Source
-from tupletree.spark.sources.files import LOOK_S, FilesCoordinator, FilesSpout
+from tupletree.spark.sources.files import FilesSpout
 from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.planned_log import LOOK_S, PlanningCoordinator
 
 
 def attempt(txid: int) -> TransactionAttempt:
@@ -67,7 +68,7 @@ class Topology:
         self.emitter = spout.emitter({}, context())
         self.clock = clock or Clock()
         self.pause_s = 0.0 if clock else 2 * LOOK_S
-        self.coordinator = FilesCoordinator(spout._extent(), spout._take, self.clock)
+        self.coordinator = PlanningCoordinator(spout, "source", self.clock)
         self.metadata: list[Any] = []
 
     def begin(self) -> int | None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from file_topology import Clock, Splits, Topology, attempt, context
 
+from tupletree.connectors import log_plans
 from tupletree.connectors.file_ranges import LOOK
+from tupletree.connectors.files import TextFileLog
+from tupletree.connectors.log_plans import Extents
 from tupletree.errors import FailedException, ReportedFailedException
-from tupletree.spark.sources import ranges
-from tupletree.spark.sources.files import DOUBT_S, LOOK_S, Extent, FilesCoordinator, LineExtent
 from tupletree.spark.sources.text import TextFiles
+from tupletree.transactional.planned_log import DOUBT_S, LOOK_S, PlannedLogSpout, PlanningCoordinator
 
 
 def write(directory: Path, **files: str) -> None:
@@ -77,7 +79,7 @@ def test_a_last_line_without_an_end_is_one_if_files_are_complete(tmp_path: Path)
 
 
 def test_a_batch_has_not_too_many_ranges_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "RANGES_PER_BATCH", 2)
+    monkeypatch.setattr(log_plans, "RANGES_PER_BATCH", 2)
     write(tmp_path, **{name: f"{name}\n" for name in "abcde"})
     assert Topology(TextFiles(tmp_path)).rest() == [["a", "b"], ["c", "d"], ["e"]]
 
@@ -111,17 +113,15 @@ def test_the_files_are_looked_at_once_in_a_while_and_a_backlog_does_not_wait_for
     assert topology.begin() == 3
 
 
-class SlowExtent(Extent):
+class SlowLog(TextFileLog):
     """Two seconds for each look."""
-
-    unit = "bytes"
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("/data")
         self.clock = clock
         self.looks = 0
 
-    def sizes(self) -> ranges.Sizes:
+    def extents(self) -> Extents:
         self.clock.now_s += 2
         self.looks += 1
         return []
@@ -129,12 +129,12 @@ class SlowExtent(Extent):
 
 def test_a_look_that_takes_long_is_taken_seldom() -> None:
     clock = Clock()
-    extent = SlowExtent(clock)
-    coordinator = FilesCoordinator(extent, 10, clock)
+    log = SlowLog(clock)
+    coordinator = PlanningCoordinator(PlannedLogSpout(log, limit=10), "source", clock)
     looks = []
     for _ in range(24):
         assert not coordinator.is_ready()
-        looks.append(extent.looks)
+        looks.append(log.looks)
         clock.now_s += 1
     assert looks == [1] * 20 + [2] * 4  # a look of two seconds, and twenty until the next
 
@@ -192,7 +192,8 @@ def test_a_file_that_shrank_is_named_until_it_is_back(tmp_path: Path) -> None:
         with pytest.raises(ReportedFailedException) as caught:
             topology.begin()
         assert str(caught.value) == (
-            f"file {tmp_path}/a: 8 bytes were already read, but the file has only 4: a file may grow, but never shrink"
+            f"component 'source', file {tmp_path}/a: 8 bytes were already read, but the file has only 4: a file may "
+            f"grow, but never shrink"
         )
     write(tmp_path, a="one\ntwo\nthree\n")
     assert topology.rest() == [["three"]]
@@ -210,9 +211,8 @@ def test_a_directory_that_is_not_there_is_named_until_it_is(tmp_path: Path) -> N
 def test_other_files_go_on_while_the_end_of_a_huge_line_is_looked_for(tmp_path: Path) -> None:
     write(tmp_path, a="", b="1\n2\n")
     os.truncate(tmp_path / "a", 2 * LOOK + 5)  # zeros without a line end
-    extent = LineExtent(str(tmp_path), are_complete=False)
     clock = Clock()
-    coordinator = FilesCoordinator(extent, 2, clock)
+    coordinator = PlanningCoordinator(PlannedLogSpout(TextFileLog(tmp_path), limit=2), "source", clock)
     metadata = []
     while len(metadata) < 2:
         clock.now_s += 1
@@ -237,7 +237,7 @@ def test_emitters_share_the_ranges(tmp_path: Path) -> None:
         kept = Splits()
         source.spout().emitter({}, context(task, 2)).emit_batch(attempt(1), topology.metadata[0], kept)
         shares.append(kept.splits)
-    assert shares == [[[f"{tmp_path}/a", 0, 2], [f"{tmp_path}/c", 0, 2]], [[f"{tmp_path}/b", 0, 2]]]
+    assert shares == [[[f"{tmp_path}/b", 0, 2]], [[f"{tmp_path}/a", 0, 2], [f"{tmp_path}/c", 0, 2]]]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,7 +15,7 @@ from tupletree.connectors import file_blocks
 from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.spark.sources.csv_lines import CsvFiles
 from tupletree.spark.sources.json_lines import JsonLines
-from tupletree.spark.sources.ranges import cut
+from tupletree.spark.sources.pieces import cut
 from tupletree.spark.sources.text import TextFiles
 
 CHARACTERS = st.sampled_from(["a", "b", "ü", "\r", "\n", "\r\n", "\0", "€"])
@@ -129,15 +129,15 @@ def test_a_file_that_shrank_or_vanished_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"one\ntwo\n")
     source = TextFiles(path)
     with pytest.raises(
-        ReportedFailedException, match=f"file {path}: bytes up to 12 were expected, but there are none after byte 8"
+        ReportedFailedException, match=f"file {path}: a reader reads up to byte 12, but none follows byte 8"
     ):
         rows(source, [[str(path), 4, 12]])
     with pytest.raises(
-        ReportedFailedException, match=f"file {path}: bytes up to 12 were expected, but there are none after byte 8"
+        ReportedFailedException, match=f"file {path}: a reader reads up to byte 12, but none follows byte 8"
     ):
         rows(source, cut([[str(path), 4, 12]], 3, 1))
     path.unlink()
-    with pytest.raises(ReportedFailedException, match=f"file {path} cannot be read: No such file"):
+    with pytest.raises(ReportedFailedException, match=f"file {path}: a reader cannot read it: No such file"):
         rows(source, [[str(path), 4, 8]])
 
 
@@ -146,7 +146,7 @@ def test_a_relative_path_is_one_of_where_the_source_was_made(tmp_path: Path, mon
     source = TextFiles("logs/*.txt")
     monkeypatch.chdir("/")
     assert pickle.loads(pickle.dumps(source)).files == f"{tmp_path}/logs/*.txt"
-    assert pickle.loads(pickle.dumps(source.spout())).emitter({}, context())._extent.path("a") == f"{tmp_path}/logs/a"
+    assert pickle.loads(pickle.dumps(source.spout())).emitter({}, context()).source.path("a") == f"{tmp_path}/logs/a"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from file_topology import Topology, rows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from tupletree.connectors import parquet
 from tupletree.errors import ReportedFailedException, UsageError
-from tupletree.spark.sources import parquet
 from tupletree.spark.sources.parquet import ParquetFiles
 
 

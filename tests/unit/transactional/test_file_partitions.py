@@ -111,7 +111,7 @@ def test_the_end_of_a_huge_line_is_looked_for_a_bit_at_a_time_and_only_once(tmp_
     for _ in range(6):
         with pytest.raises(FailedException):
             reader.begin()
-        looked.append(reader.coordinator._ends.looked["a"][1])  # type: ignore[attr-defined]
+        looked.append(reader.coordinator._source._ends.looked["a"][1])  # type: ignore[attr-defined]
     assert looked == [*(104 + LOOK * part for part in range(1, 4)), *[4 * LOOK] * 3]
     with path.open("ab") as file:
         file.write(b"!\ntwo\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from tupletree.connectors.file_blocks import blocks
-from tupletree.connectors.file_ranges import byte_size, check_encoding
+from tupletree.connectors.file_ranges import absolute, byte_size, check_encoding
+from tupletree.connectors.files import TextFileLog
 from tupletree.spark.source import Source
-from tupletree.spark.sources.files import FilesSpout, LineExtent, absolute, pieces
-from tupletree.spark.sources.ranges import cut
+from tupletree.spark.sources.files import FilesSpout
+from tupletree.spark.sources.pieces import cut, pieces
 
 PIECE_BYTES = 1 << 20
 """Minimum number of bytes per task: each task costs a Python worker of Spark some tens of milliseconds."""
@@ -48,7 +48,7 @@ class LineFiles(Source):
         self.errors = errors
 
     def spout(self) -> FilesSpout:
-        return FilesSpout(functools.partial(LineExtent, self.files, self.are_complete), self.max_bytes_per_batch)
+        return FilesSpout(TextFileLog(self.files, are_complete=self.are_complete), self.max_bytes_per_batch)
 
     def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
         return cut(splits, tasks, PIECE_BYTES)

@@ -1,0 +1,131 @@
+"""Files as logs: any range has the same messages, whatever the blocks, row groups and line ends are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tupletree.connectors import file_blocks
+from tupletree.connectors.csv_format import Csv
+from tupletree.connectors.files import TextFileLog
+from tupletree.connectors.formats import FormatError
+from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.parquet import ParquetLog, RowGroupLog
+from tupletree.errors import FailedException, ReportedFailedException, UsageError
+
+
+def records(log: LogSource, name: str, start: int, end: int) -> list[LogRecord]:
+    return [record for some in log.read(name, start, end) for record in some]
+
+
+@pytest.fixture(params=[1, 5, 1 << 22])
+def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(file_blocks, "BLOCK_BYTES", request.param)
+    yield
+
+
+def test_lines_have_their_places_and_those_after_them(tmp_path: Path, block: None) -> None:
+    (tmp_path / "a").write_bytes(b"one\n\r\ntwo\r\nthree")
+    log = TextFileLog(tmp_path)
+    end = log.limited("a", 0, log.bounds("a").end, 1000)
+    assert end == 11
+    found = records(log, "a", 0, end)
+    assert [(one.data, one.position, one.next) for one in found] == [(b"one", 0, 4), (b"", 4, 6), (b"two", 6, 11)]
+    assert [one.metadata for one in found] == [("a", 0), ("a", 4), ("a", 6)]
+    assert records(log, "a", 4, end) == found[1:]
+    assert [one.next for one in records(TextFileLog(tmp_path, are_complete=True), "a", 6, 16)] == [11, 16]
+
+
+def test_the_first_line_of_each_file_is_left_out_as_a_header(tmp_path: Path, block: None) -> None:
+    (tmp_path / "a").write_bytes(b"name,age\nann,5\nbob,6\n")
+    log = TextFileLog(tmp_path, header=True)
+    assert [one.data for one in records(log, "a", 0, 21)] == [b"ann,5", b"bob,6"]
+    assert [one.data for one in records(log, "a", 9, 21)] == [b"ann,5", b"bob,6"]
+    assert records(log, "a", 0, 9) == []
+
+
+def test_a_file_that_shrank_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\n")
+    with pytest.raises(ReportedFailedException, match=r"a: 8 bytes were already read, but the file has only 4: a file"):
+        TextFileLog(tmp_path).limited("a", 8, 4, 100)
+
+
+SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string()), ("other", pa.int64())])
+
+
+def table(*numbers: int) -> pa.Table:
+    columns = {"number": list(numbers), "word": [f"w{number}" for number in numbers], "other": list(numbers)}
+    return pa.table(columns, SCHEMA)
+
+
+def write(path: Path, *groups: list[int]) -> None:
+    with pq.ParquetWriter(path, SCHEMA) as writer:
+        for numbers in groups:
+            writer.write_table(table(*numbers))
+
+
+def test_any_range_of_rows_is_read_whatever_the_row_groups_are(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [0, 1, 2], [3], [], [4, 5, 6, 7])
+    log = ParquetLog(tmp_path, ["word", "number"])
+    assert log.extents() == [("a.parquet", (0, 8))] and log.bounds("a.parquet") == (0, 8)
+    assert RowGroupLog(tmp_path).bounds("a.parquet").end == pq.read_metadata(tmp_path / "a.parquet").num_row_groups
+    for start in range(8):
+        for end in range(start + 1, 9):
+            found = records(log, "a.parquet", start, end)
+            assert [one.data for one in found] == [(f"w{n}", n) for n in range(start, end)]
+            assert [(one.position, one.next) for one in found] == [(n, n + 1) for n in range(start, end)]
+
+
+def test_a_file_without_a_footer_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"PAR1")
+    log = ParquetLog(tmp_path, ["number"])
+    assert log.partitions() == []
+    with pytest.raises(FailedException, match="is not there, or has no footer yet"):
+        log.bounds("a")
+    write(tmp_path / "a", [1])
+    assert log.partitions() == ["a"]
+
+
+def test_a_column_that_is_missing_and_a_range_that_is_not_there_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "a", [1])
+    with pytest.raises(ReportedFailedException, match="/a has no column 'colour'; it has number, word, other"):
+        records(ParquetLog(tmp_path, ["colour"]), "a", 0, 1)
+    with pytest.raises(ReportedFailedException, match="row 1 was expected, but the file has only 1 rows"):
+        records(ParquetLog(tmp_path, ["word"]), "a", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "row"),
+    [
+        (Csv(["a", "b"]), b"1,two", ["1", "two"]),
+        (Csv(["a", "b"], separator=";"), b'1;"t;""wo"', ["1", 't;"wo']),
+        (Csv({"a": int, "b": float}), b"1,2.5", [1, 2.5]),
+    ],
+)
+def test_a_line_of_csv_is_a_row(format: Csv, line: bytes, row: list[Any]) -> None:
+    assert format.decode(line) == row
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1", "the line has 1 values; a, b were expected"),
+        (b"1,x", "the value of 'b' cannot be read: could not convert string to float: 'x'"),
+        (b"\xff,1", "the line is not UTF-8"),
+    ],
+)
+def test_a_line_that_is_not_csv_is_named(line: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        Csv({"a": str, "b": float}).decode(line)
+
+
+def test_csv_of_no_fields_is_refused() -> None:
+    with pytest.raises(UsageError, match="Csv: fields is 'a'; names were expected"):
+        Csv("a")
+    with pytest.raises(UsageError, match="Csv: separator is ''; one character was expected"):
+        Csv(["a"], separator="")

@@ -1,0 +1,59 @@
+"""Csv: lines of separated values, for logs and queues whose messages are lines."""
+
+from __future__ import annotations  # pure
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tupletree.connectors.formats import Format, FormatError
+from tupletree.errors import UsageError
+from tupletree.tuples import Tuple
+
+
+class Csv(Format):
+    """A line of values, separated by ``separator`` and quoted with ``"`` where they contain it.
+
+    ``fields``: the names of all values, in their order: ``Csv(["user", "amount"])`` reads texts. A mapping names a
+    function that converts each text: ``Csv({"user": str, "amount": float})``.
+
+    No value may contain a line end. Raises UsageError for invalid arguments.
+    """
+
+    def __init__(self, fields: Sequence[str] | Mapping[str, Callable[[str], Any]], *, separator: str = ",") -> None:
+        if isinstance(fields, str) or not fields or not all(isinstance(name, str) for name in fields):
+            raise UsageError(f"Csv: fields is {fields!r}; names were expected")
+        if not isinstance(separator, str) or len(separator) != 1:
+            raise UsageError(f"Csv: separator is {separator!r}; one character was expected")
+        self.fields = list(fields)
+        self._converters: list[Callable[[str], Any]] = [str] * len(self.fields)
+        if isinstance(fields, Mapping):
+            self._converters = list(fields.values())
+        self._separator = separator
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        try:
+            values = next(csv.reader([data.decode()], delimiter=self._separator), [])
+        except UnicodeDecodeError as error:
+            raise FormatError(f"the line is not UTF-8: {error}") from error
+        except csv.Error as error:
+            raise FormatError(f"the line is not CSV: {error}") from error
+        if len(values) != len(self.fields):
+            raise FormatError(f"the line has {len(values)} values; {', '.join(self.fields)} were expected")
+        row = []
+        for name, convert, value in zip(self.fields, self._converters, values, strict=True):
+            try:
+                row.append(convert(value))
+            except ValueError as error:
+                raise FormatError(f"the value of {name!r} cannot be read: {error}") from error
+        return row
+
+    def encode(self, tup: Tuple) -> bytes:
+        line = io.StringIO()
+        try:
+            values = [tup[name] for name in self.fields]
+            csv.writer(line, delimiter=self._separator, lineterminator="").writerow(values)
+        except (KeyError, csv.Error) as error:
+            raise FormatError(f"the tuple cannot be written as CSV: {error.args[0]}") from error
+        return line.getvalue().encode()
