@@ -22,7 +22,7 @@ from tupletree.connectors.formats import Format, FormatError, Raw
 from tupletree.connectors.log_plans import Extents, Plan, plan_batch
 from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.connectors.log_spout import check_metadata
-from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
@@ -93,7 +93,7 @@ class _Log:
             if isinstance(error, OSError) and error.filename is not None:
                 raise self.fault(f"{error.filename} cannot be read: {error.strerror}") from error
             raise self.fault(f"{source.title}: the connection is lost: {error}") from error
-        except ReportedFailedException as error:
+        except (ReportedFailedException, UnavailableError) as error:
             raise self.fault(str(error)) from error
 
     def fault(self, what: str) -> ReportedFailedException:

@@ -118,12 +118,12 @@ def scene() -> Iterator[tuple[LocalCluster, Group, Any]]:
         yield cluster, group, stand_in
 
 
-def submit(cluster: LocalCluster, stand_in: Any, before: Any = None, **options: Any) -> History:
+def submit(cluster: LocalCluster, stand_in: Any, before: Any = None, format: Any = None, **options: Any) -> History:
     history = new_history()
     made: History = current(history)
     if before is not None:
         before(made)
-    spout = LogSpout(GroupLog(stand_in), Text(), **options)
+    spout = LogSpout(GroupLog(stand_in), format or Text(), **options)
     spout.reconnect = FAST
     cluster.submit("watched", watched(spout, history, retry=FAST))
     return made
@@ -173,3 +173,26 @@ def test_a_lost_connection_has_the_partitions_shared_out_again(scene: Any) -> No
     history.finish()
     cluster.wait_until(lambda: group.committed.get("a") == 2)
     assert group.given == [None, None]
+
+
+class Away(Text):
+    """Asks a service that is away for each message, the first three times."""
+
+    def __init__(self, asked: Any) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        self.asked.append(data)
+        if len(self.asked) <= 3:
+            raise UnavailableError("the registry is away")
+        return super().decode(data)
+
+
+def test_a_message_that_cannot_be_decoded_for_now_waits_and_those_after_it_too(scene: Any) -> None:
+    cluster, group, stand_in = scene
+    group.lists["a"] = [b"a0", b"a1"]
+    history = submit(cluster, stand_in, format=Away(external(list)))
+    cluster.wait_until(lambda: group.committed.get("a") == 2)
+    assert list(history.executed) == ["a0", "a1"]
+    assert [str(error) for _, error in cluster.errors("watched")] == ["the registry is away"] * 3

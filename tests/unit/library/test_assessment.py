@@ -226,6 +226,8 @@ def test_a_queue_that_is_away_is_one_fault_of_its_spout() -> None:
     )
     assert (found.faults[0].component, found.faults[0].command) == ("c", "tupletree describe words")
     assert verdict(topology(statuses=[here, here])).status == "healthy"
+    log = {"kind": "log", "log": "Kafka", "connected": False, "error": "OSError: no"}
+    assert "1 of 1 task is not connected to Kafka: " in verdict(topology(statuses=[log])).faults[0].sentence
 
 
 @pytest.mark.parametrize(

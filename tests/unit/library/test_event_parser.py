@@ -38,7 +38,7 @@ def test_the_pause_that_a_server_asks_for() -> None:
 
 @pytest.mark.parametrize("text", [b"x" * 1001, b"data: " + b"x" * 1001 + b"\n", b"data: xxxxxxxx\n" * 200])
 def test_an_event_that_is_too_large_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="^an event is larger than 1000 bytes$"):
+    with pytest.raises(ValueError, match=r"^an event is larger than 1000 bytes$"):
         parsed(text)
 
 

@@ -109,6 +109,8 @@ def test_a_coordinator_is_shown_with_its_transactions_and_the_lag_of_its_source(
 def test_a_queue_is_shown_with_its_connection() -> None:
     status = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 12345}
     assert lines(status) == ["c[1]: RabbitMQ, connected, 3 outstanding, lag 12,345"]
+    log = {"kind": "log", "log": "Kafka", "connected": True, "outstanding": 3, "lag": 5}
+    assert lines(log) == ["c[1]: Kafka, connected, 3 outstanding, lag 5"]
     away = {**status, "connected": False, "outstanding": 0, "lag": None, "error": "OSError: no\x1broute"}
     assert lines(away) == ["c[1]: RabbitMQ, not connected, 0 outstanding, lag -", "    reason: OSError: no\\x1broute"]
 
