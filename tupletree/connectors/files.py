@@ -95,22 +95,31 @@ class TextFileLog(FileLog):
             raise ReportedFailedException(f"{error.filename} cannot be read: {error.strerror}") from error
 
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        for position, lines in self.lines(partition, start, end):
+            records = _records(partition, lines, position, end)
+            for at in range(0, len(records), LINES_AT_A_TIME):
+                yield records[at : at + LINES_AT_A_TIME]
+
+    def lines(self, partition: str, start: int, end: int) -> Iterator[tuple[int, list[bytes]]]:
+        r"""Yield the lines of a range, without ``\n`` but with ``\r``, in lists with the position of the first.
+
+        For readers that need no more: a record for each line takes five times as long.
+        """
         path = self.path(partition)
         for position, block in blocks(path, start, end, start, end, are_complete=self.are_complete, reader=self.reader):
-            records = _records(partition, block, position, end)
-            for at in range(1 if self.header and position == 0 else 0, len(records), LINES_AT_A_TIME):
-                yield records[at : at + LINES_AT_A_TIME]
+            lines = block.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            skipped = len(lines.pop(0)) + 1 if self.header and position == 0 else 0
+            yield position + skipped, lines
 
     def place(self, partition: str, position: int) -> str:
         return f"file {self.path(partition)}: the line at byte {position:,}"
 
 
-def _records(name: str, block: bytes, position: int, end: int) -> list[LogRecord]:
-    """Return the lines of a block that begins at ``position``. Only the line before ``end`` can lack its line end."""
+def _records(name: str, lines: Sequence[bytes], position: int, end: int) -> list[LogRecord]:
+    """Return lines that begin at ``position`` as records. Only the line before ``end`` can lack its line end."""
     records: list[LogRecord] = []
-    lines = block.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
     for line in lines:
         after = min(position + len(line) + 1, end)
         records.append(LogRecord(line.removesuffix(b"\r"), position, after, (name, position)))

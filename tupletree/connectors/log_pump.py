@@ -225,10 +225,11 @@ class LogPump(SourceThread):
 
     @staticmethod
     def _revoke(session: Session, partition: str) -> None:
-        lane = session.lanes.pop(partition)
+        lane = session.lanes.pop(partition, None)
         session.recorded.pop(partition, None)
-        lane.is_revoked = True
-        session.events.put(Ended(lane))
+        if lane is not None:
+            lane.is_revoked = True
+            session.events.put(Ended(lane))
 
     def _record(self, session: Session, follower: LogFollower) -> None:
         """Record what is processed, and was not recorded yet."""

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from tupletree.backoff import Backoff
 from tupletree.component import TopologyContext
-from tupletree.errors import UnavailableError
+from tupletree.errors import FailedException, UnavailableError
 
 LAG_EVERY_S: Final = 2.0
 CLOSE_S: Final = 5.0
@@ -90,7 +90,7 @@ class SourceThread(threading.Thread):
 
     def run(self) -> None:
         failures = 0
-        lost_on: tuple[type[Exception], ...] = (*self._owned.lost_on, UnavailableError)
+        lost_on: tuple[type[Exception], ...] = (*self._owned.lost_on, UnavailableError, FailedException)
         while not self._is_closing.is_set():
             try:
                 self._open()

@@ -12,7 +12,7 @@ from tupletree.connectors.file_ranges import absolute, byte_size, check_encoding
 from tupletree.connectors.files import TextFileLog
 from tupletree.connectors.formats import Text
 from tupletree.connectors.log_plans import Plan, plan_each
-from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.log_source import LogSource
 from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
@@ -80,12 +80,14 @@ class LinesEmitter(RangesEmitter):
     def emit_range(
         self, source: LogSource, attempt: TransactionAttempt, range: Sequence[Any], collector: BatchCollector
     ) -> None:
+        name, start, end = range
+        encoding, errors = self._encoding, self._errors
         self.source.reader = f"transaction {attempt.txid}"
-        super().emit_range(source, attempt, range, collector)
-
-    def row(self, name: str, record: LogRecord, collector: BatchCollector) -> Sequence[Any]:
-        try:
-            return [record.data.decode(self._encoding, self._errors)]
-        except UnicodeDecodeError as error:
-            place = self.source.place(name, record.position)
-            raise ReportedFailedException(f"{place} is not {self._encoding}: {error.reason}") from None
+        for position, lines in self.source.lines(name, start, end):
+            for index, line in enumerate(lines):
+                try:
+                    text = line.removesuffix(b"\r").decode(encoding, errors)
+                except UnicodeDecodeError as error:
+                    place = self.source.place(name, position + sum(len(before) + 1 for before in lines[:index]))
+                    raise ReportedFailedException(f"{place} is not {encoding}: {error.reason}") from None
+                collector.emit([attempt, text])

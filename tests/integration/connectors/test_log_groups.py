@@ -24,7 +24,7 @@ from tupletree.connectors.log_source import (
     Revoked,
 )
 from tupletree.connectors.log_spout import LogSpout
-from tupletree.errors import UnavailableError
+from tupletree.errors import FailedException, UnavailableError
 from tupletree.testing import LocalCluster
 from tupletree.testing.simulation.external import current, external
 
@@ -39,6 +39,7 @@ class Group:
         self.committed: dict[str, int] = {}
         self.revoked: set[str] = set()
         self.is_cut = False
+        self.refusals = 0  # of ``open``
         self.given: list[Mapping[str, int] | None] = []
         self.lock = threading.Lock()
 
@@ -92,6 +93,9 @@ class GroupLog(LogSource):
     def open(self) -> None:
         if self.group.is_cut:
             raise ConnectionError("cut")
+        if self.group.refusals:
+            self.group.refusals -= 1
+            raise FailedException("a leader is being elected")
 
     def partitions(self) -> Sequence[str]:
         return list(self.group.lists)
@@ -196,3 +200,13 @@ def test_a_message_that_cannot_be_decoded_for_now_waits_and_those_after_it_too(s
     cluster.wait_until(lambda: group.committed.get("a") == 2)
     assert list(history.executed) == ["a0", "a1"]
     assert [str(error) for _, error in cluster.errors("watched")] == ["the registry is away"] * 3
+
+
+def test_a_log_that_is_not_ready_is_opened_again(scene: Any) -> None:
+    cluster, group, stand_in = scene
+    group.lists["a"], group.refusals = [b"a0"], 3
+    history = submit(cluster, stand_in)
+    cluster.wait_until(lambda: history.executed == Counter(["a0"]))
+    assert [str(error) for _, error in cluster.errors("watched")] == [
+        "group: the connection is lost: a leader is being elected"
+    ] * 3
