@@ -79,6 +79,12 @@ SUITE: Final = (
             "rate-10000": "--calls 120000 --in-flight 1000 --delay-ms 50 --rate 10000",
         },
     ),
+    Bench(
+        "kafka",
+        "messages from topic to topic by KafkaSpout and KafkaBolt, and by the bare client",
+        "ratio",
+        {"default": "--messages 300000 --partitions 2 --pending 20000 --turns 3"},
+    ),
     Bench("codec", "rows to bytes and back", "words_encoded_rows_per_s", {"default": "--rows 1000 --repeats 300"}),
     Bench("routing", "groupings alone", "fields_per_s", {"default": "--rows 100000 --targets 8 --repeats 7"}),
     Bench(

@@ -98,6 +98,7 @@ class LogSource(ABC):
         units_per_message: about how many units of positions a message takes, such as bytes of a file.
         unit: what positions count, for people.
         partition_title: what partitions are, for people.
+        begins_at_end: true if a log that was never read is read from its end, as it is when it is first seen.
     """
 
     title: ClassVar[str] = "log"
@@ -108,6 +109,7 @@ class LogSource(ABC):
     units_per_message: ClassVar[int] = 1
     unit: ClassVar[str] = "positions"
     partition_title: ClassVar[str] = "partitions"
+    begins_at_end: ClassVar[bool] = False
 
     @abstractmethod
     def open(self) -> None:
@@ -124,6 +126,13 @@ class LogSource(ABC):
     def extents(self) -> Sequence[tuple[str, Bounds]]:
         """Return name and bounds of all partitions, sorted by name. Raises FailedException if that is not known now."""
         return [(name, self.bounds(name)) for name in sorted(self.partitions()) if name]
+
+    def refresh(self, wait_s: float) -> None:  # noqa: B027, needed by few
+        """Look at the log anew, for ``wait_s`` at most: for a log whose ``partitions`` and ``bounds`` remember."""
+
+    def begin(self, partition: str, bounds: Bounds) -> int:
+        """Return where a partition of a log that was never read begins. Raises FailedException if not known now."""
+        return bounds.end if self.begins_at_end else bounds.first
 
     @abstractmethod
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:

@@ -22,11 +22,13 @@ class SinkMessage:
         data: the tuple in the bolt's format.
         id: equal for all replays of a tuple, for systems that drop duplicates; None without ``id_field``.
         topic: where it goes, for systems in which each message says so.
+        key: messages with equal keys stay in order, for systems that have keys.
     """
 
     data: bytes
     id: str | None = None
     topic: str = ""
+    key: bytes | None = None
 
 
 class Sink(ABC):

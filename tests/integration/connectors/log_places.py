@@ -1,48 +1,16 @@
-"""What the conformance suite asks of a log: a real one, and what a person sees in it."""
+"""The logs that the conformance suite runs against."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kafka_place import KafkaGroupPlace, KafkaPlace
+from log_place import LogPlace
+
 from tupletree.connectors.formats import Format
 from tupletree.connectors.log_spout import LogSpout
-
-
-class LogPlace(ABC):
-    """A log of its own with ``PARTITIONS`` partitions. ``lag_per_message``: 0 if it depends on the message.
-
-    ``can_be_away``: ``leave`` and ``come_back`` make the log unreachable and reachable.
-    """
-
-    PARTITIONS = 3
-    metadata: Sequence[str] = ()
-    knows_lag = True
-
-    @abstractmethod
-    def spout(self, format: Format, **options: Any) -> LogSpout:
-        """A spout on the log, from its beginning. ``options``: of LogSpout."""
-
-    @abstractmethod
-    def put(self, partition: int, messages: Sequence[bytes]) -> None:
-        """Append messages to a partition."""
-
-    @abstractmethod
-    def add_partition(self) -> int:
-        """Add a partition, and return its number."""
-
-    @abstractmethod
-    def leave(self) -> None:
-        """Make the log unreachable."""
-
-    @abstractmethod
-    def come_back(self) -> None:
-        """Make the log reachable again."""
-
-    def close(self) -> None:  # noqa: B027
-        """End what the place has started."""
 
 
 class FilesPlace(LogPlace):
@@ -78,5 +46,5 @@ class FilesPlace(LogPlace):
         self.directory.with_name("away").rename(self.directory)
 
 
-LOGS: dict[str, Any] = {"files": FilesPlace}
+LOGS: dict[str, Any] = {"files": FilesPlace, "kafka": KafkaPlace, "kafka-group": KafkaGroupPlace}
 """By name, a class that is called with a directory for the test."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_places import LOGS, LogPlace
+from log_place import LogPlace
+from log_places import LOGS
 from queue_components import Running, new_history, watched
 
 from tupletree import Backoff, BasicStatefulBolt, FailedException, TopologyBuilder
@@ -22,7 +23,7 @@ MESSAGES = {partition: [f"message {partition}/{number}" for number in range(100)
 TEXTS = [text for texts in MESSAGES.values() for text in texts]
 
 
-@pytest.fixture(params=sorted(LOGS))
+@pytest.fixture(params=[pytest.param(name, marks=() if name == "files" else pytest.mark.long) for name in sorted(LOGS)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     made: LogPlace = LOGS[request.param](tmp_path)
     yield made

@@ -12,7 +12,8 @@ import killed_topology
 import pytest
 from killed_tally import tallying
 from killed_topology import appending, done
-from log_places import LOGS, LogPlace
+from log_place import LogPlace
+from log_places import LOGS
 from sqlite_counts import counts
 
 from tupletree.connectors.formats import Text

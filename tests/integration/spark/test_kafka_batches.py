@@ -12,11 +12,12 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 from kafka_mock import MockCluster
 from kafka_tasks import Kept, attempt, coordinator_of, emitter_of, once_it_works
 
+from tupletree.connectors.kafka.client import consumer_config
+from tupletree.connectors.kafka.offsets import TopicOffsets, _Question
+from tupletree.connectors.kafka.positions import Place
+from tupletree.connectors.log_source import Bounds
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
-from tupletree.spark.sources.kafka_client import configuration
-from tupletree.spark.sources.kafka_offsets import TopicOffsets, _Question
-from tupletree.spark.sources.kafka_positions import Bounds, Place
 from tupletree.testing.wait import wait_until
 
 
@@ -46,13 +47,13 @@ def test_batches_follow_each_other_and_replays_are_the_same(cluster: MockCluster
             metadata = once_it_works(
                 lambda txid=txid, before=metadata: emitter.emit_partition_batch_new(attempt(txid), kept, 0, before)
             )
-        assert kept.splits == [["words", 0, 0, 10], ["words", 0, 10, 20], ["words", 0, 20, 25]]
-        assert metadata == ["words", 0, 25, 25]
+        assert kept.splits == [["words/0", 0, 10], ["words/0", 10, 20], ["words/0", 20, 25]]
+        assert metadata == ["words/0", 25, 25]
         cluster.produce("words", 0, records(5, 25))
         again = Kept()
-        emitter.emit_partition_batch(attempt(3, 1), again, 0, ["words", 0, 20, 25])
-        emitter.emit_partition_batch(attempt(4, 1), again, 0, ["words", 0, 25, 25])
-        assert again.splits == [["words", 0, 20, 25]]
+        emitter.emit_partition_batch(attempt(3, 1), again, 0, ["words/0", 20, 25])
+        emitter.emit_partition_batch(attempt(4, 1), again, 0, ["words/0", 25, 25])
+        assert again.splits == [["words/0", 20, 25]]
 
 
 def test_partitions_of_several_topics_have_their_numbers(cluster: MockCluster) -> None:
@@ -64,8 +65,8 @@ def test_partitions_of_several_topics_have_their_numbers(cluster: MockCluster) -
         assert once_it_works(coordinator.num_partitions) == 4
         kept = Kept()
         found = [emitter.emit_partition_batch_new(attempt(1), kept, number, None) for number in range(4)]
-        assert found == [["lines", 0, 0, 3], ["words", 0, 0, 0], None, ["words", 1, 0, 4]]
-        assert kept.splits == [["lines", 0, 0, 3], ["words", 1, 0, 4]]
+        assert found == [["lines/0", 0, 3], ["words/0", 0, 0], None, ["words/1", 0, 4]]
+        assert kept.splits == [["lines/0", 0, 3], ["words/1", 0, 4]]
         wait_until(lambda: coordinator.has_more(0, None), what="there is more in lines")
         assert [coordinator.has_more(number, None) for number in range(4)] == [True, False, False, True]
         assert coordinator.lag() == {"records": 7}
@@ -85,12 +86,12 @@ def test_latest_begins_at_the_end_and_a_partition_that_comes_later_at_its_beginn
         assert wait_until(lambda: coordinator.has_more(0, None), what="the first position is to be written down")
         kept = Kept()
         first = emitter.emit_partition_batch_new(attempt(1), kept, 0, None)
-        assert first == ["words", 0, 5, 5]
+        assert first == ["words/0", 5, 5]
         assert not coordinator.has_more(0, first)
         cluster.produce("words", 0, records(1))
-        assert emitter.emit_partition_batch_new(attempt(2), kept, 0, first) == ["words", 0, 5, 6]
-        assert emitter.emit_partition_batch_new(attempt(2), kept, 1, None) == ["words", 1, 0, 7]
-        assert emitter.emit_partition_batch_new(attempt(1, 1), kept, 0, None) == ["words", 0, 6, 6]
+        assert emitter.emit_partition_batch_new(attempt(2), kept, 0, first) == ["words/0", 5, 6]
+        assert emitter.emit_partition_batch_new(attempt(2), kept, 1, None) == ["words/1", 0, 7]
+        assert emitter.emit_partition_batch_new(attempt(1, 1), kept, 0, None) == ["words/0", 6, 6]
 
 
 @pytest.mark.parametrize("opaque", [False, True])
@@ -126,12 +127,12 @@ def test_a_transactional_batch_waits_for_a_partition_that_is_away(cluster: MockC
         with pytest.raises(ReportedFailedException, match=sentence):
             wait_until(lambda: emitter.emit_partition_batch_new(attempt(2), Kept(), 1, None) is None, 30)
         with pytest.raises(ReportedFailedException, match=sentence):
-            wait_until(lambda: coordinator.has_more(1, ["words", 1, 0, 3]), 30)
+            wait_until(lambda: coordinator.has_more(1, ["words/1", 0, 3]), 30)
         assert not coordinator.has_more(0, None)  # the other broker is heard all the same
         cluster.bring_up(2)
         kept = Kept()
-        assert next_batch(emitter, kept, 1, None) == ["words", 1, 0, 3]
-        assert not once_it_works(lambda: coordinator.has_more(1, ["words", 1, 0, 3]))
+        assert next_batch(emitter, kept, 1, None) == ["words/1", 0, 3]
+        assert not once_it_works(lambda: coordinator.has_more(1, ["words/1", 0, 3]))
 
 
 @pytest.mark.long
@@ -142,7 +143,7 @@ def test_an_opaque_batch_goes_without_a_partition_that_is_away(cluster: MockClus
     with coordinator_of(source) as coordinator, emitter_of(source) as emitter:
         once_it_works(coordinator.num_partitions)
         before = once_it_works(lambda: emitter.emit_partition_batch(attempt(1), Kept(), 1, None))
-        assert before == ["words", 1, 0, 3]
+        assert before == ["words/1", 0, 3]
         cluster.produce("words", 1, records(3))
         cluster.take_down(2)
         kept = Kept()
@@ -153,12 +154,12 @@ def test_an_opaque_batch_goes_without_a_partition_that_is_away(cluster: MockClus
         assert re.fullmatch(
             rf"component 'source', topic 'words', partition 1: {AWAY}; batches leave it out until it is back", error
         )
-        assert emitter.emit_partition_batch(fresh(), kept, 0, None) == ["words", 0, 0, 3]
+        assert emitter.emit_partition_batch(fresh(), kept, 0, None) == ["words/0", 0, 3]
         cluster.bring_up(2)
         wait_until(lambda: coordinator.has_more(1, before), 30, what="the coordinator sees it come back")
         kept = Kept()
         wait_until(lambda: emitter.emit_partition_batch(fresh(), kept, 1, before) is not before, 30)
-        assert kept.splits == [["words", 1, 3, 6]]
+        assert kept.splits == [["words/1", 3, 6]]
 
 
 def test_a_partition_without_a_leader_is_away_and_begins_at_its_end_as_it_was_told(cluster: MockCluster) -> None:
@@ -167,27 +168,27 @@ def test_a_partition_without_a_leader_is_away_and_begins_at_its_end_as_it_was_to
     with emitter_of(KafkaTopics(cluster.addresses, "words", opaque=True, start="latest")) as emitter:
         kept = Kept()
         before = once_it_works(lambda: emitter.emit_partition_batch(fresh(), kept, 0, None))
-        assert before == ["words", 0, -1, -1]
+        assert before == ["words/0", -1, -1]
         assert "topic 'words', partition 0: no broker leads the partition; batches leave it out" in kept.errors[0]
         cluster.lead("words", 0, 1)
-        wait_until(lambda: emitter.emit_partition_batch(fresh(), kept, 0, before) == ["words", 0, 3, 3], 30)
+        wait_until(lambda: emitter.emit_partition_batch(fresh(), kept, 0, before) == ["words/0", 3, 3], 30)
         assert kept.splits == []
 
 
 def test_offsets_that_retention_deleted_stop_a_transactional_batch_and_are_left_out_of_an_opaque_one(
     cluster: MockCluster,
 ) -> None:
-    before = ["words", 0, 0, 1]
+    before = ["words/0", 0, 1]
     cluster.produce("words", 0, [bytes(100_000)] * 100)  # more than is kept
     with emitter_of(KafkaTopics(cluster.addresses, "words")) as emitter:
-        first = once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))[2]
+        first = once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))[1]
         assert first > 1
-        lost = f"component 'source', topic 'words', partition 0: offsets 1 to {first - 1} were deleted, by retention"
+        lost = f"component 'source', partition 'words/0': positions 1 to {first - 1} were deleted, by retention"
         with pytest.raises(ReportedFailedException, match=lost):
             emitter.emit_partition_batch_new(attempt(2), Kept(), 0, before)
     with emitter_of(KafkaTopics(cluster.addresses, "words", opaque=True)) as emitter:
         kept = Kept()
-        assert once_it_works(lambda: emitter.emit_partition_batch(fresh(), kept, 0, before)) == ["words", 0, first, 100]
+        assert once_it_works(lambda: emitter.emit_partition_batch(fresh(), kept, 0, before)) == ["words/0", first, 100]
         assert kept.errors[0].startswith(lost)
         assert kept.errors[0].endswith("and are left out")
 
@@ -199,12 +200,12 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_old_offset(cluster: Moc
     with coordinator_of(source) as coordinator, emitter_of(source) as emitter:
         once_it_works(coordinator.num_partitions)
         wait_until(lambda: coordinator.has_more(0, None), what="the partition is known")
-        assert coordinator.has_more(0, ["words", 0, 0, 10])  # so that the emitter says it
+        assert coordinator.has_more(0, ["words/0", 0, 10])  # so that the emitter says it
         emit = emitter.emit_partition_batch if opaque else emitter.emit_partition_batch_new
         with pytest.raises(
-            ReportedFailedException, match="the pipeline has read up to offset 10, but the log ends at 3; if the topic"
+            ReportedFailedException, match="the topology has read up to position 10, but the log ends at 3; if the log "
         ):
-            emit(attempt(1), Kept(), 0, ["words", 0, 0, 10])
+            emit(attempt(1), Kept(), 0, ["words/0", 0, 10])
 
 
 @pytest.mark.long
@@ -235,7 +236,7 @@ def test_a_partition_of_which_one_offset_is_missing_is_away(cluster: MockCluster
         future.set_result(ListOffsetsResultInfo(offset, -1, -1))
         return future
 
-    offsets = TopicOffsets(configuration(cluster.addresses, {}), ["words"])
+    offsets = TopicOffsets(consumer_config(cluster.addresses, {}), ["words"])
     place = Place("words", 0)
     try:
         wait_until(lambda: offsets.refresh(1.0) or offsets.bounds(place) == Bounds(0, 0), what="the broker answers")
@@ -247,7 +248,7 @@ def test_a_partition_of_which_one_offset_is_missing_is_away(cluster: MockCluster
 
 
 def test_a_partition_that_brokers_have_not_heard_of_does_not_begin_anew(cluster: MockCluster) -> None:
-    read = ["words", 2, 0, 10]
+    read = ["words/2", 0, 10]
     with emitter_of(KafkaTopics(cluster.addresses, "words")) as emitter:
         once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))
         assert emitter.emit_partition_batch_new(attempt(2), Kept(), 2, None) is None

@@ -11,8 +11,8 @@ from kafka_mock import MockCluster
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
+from tupletree.connectors.kafka import reader
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.spark.sources import kafka_reader
 from tupletree.spark.sources.kafka import KafkaTopics
 
 
@@ -31,23 +31,23 @@ def offsets(source: KafkaTopics, split: list[Any]) -> list[int]:
 
 def test_a_split_is_its_offsets_and_no_others(cluster: MockCluster) -> None:
     source = KafkaTopics(cluster.addresses, "words")
-    assert offsets(source, ["words", 0, 7, 12]) == [7, 8, 9, 10, 11]
-    assert offsets(source, ["words", 1, 24_000, 25_000]) == list(range(24_000, 25_000))
-    assert offsets(source, ["words", 0, 0, 25_000]) == list(range(25_000))
-    assert offsets(source, ["words", 0, 9, 9]) == []
+    assert offsets(source, ["words/0", 7, 12]) == [7, 8, 9, 10, 11]
+    assert offsets(source, ["words/1", 24_000, 25_000]) == list(range(24_000, 25_000))
+    assert offsets(source, ["words/0", 0, 25_000]) == list(range(25_000))
+    assert offsets(source, ["words/0", 9, 9]) == []
 
 
 def test_large_records_come_in_small_record_batches(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_reader, "BYTES_PER_RECORD_BATCH", 3_500)
+    monkeypatch.setattr(reader, "MAX_BYTES", 3_500)
     topic = cluster.create("large")
     cluster.produce(topic, 0, [bytes(1_000)] * 10)
-    batches = KafkaTopics(cluster.addresses, topic).read([topic, 0, 0, 10])
+    batches = KafkaTopics(cluster.addresses, topic).read([f"{topic}/0", 0, 10])
     assert [batch.column("offset").to_pylist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_spark_reads_every_column_in_a_task_for_each_split(spark: SparkSession, cluster: MockCluster) -> None:
     source = KafkaTopics(cluster.addresses, "words")
-    splits = source.divide([["words", 0, 0, 25_000], ["words", 1, 10, 20]], 4)
+    splits = source.divide([["words/0", 0, 25_000], ["words/1", 10, 20]], 4)
     frame = source.dataframe(spark, splits)
     assert frame.rdd.getNumPartitions() == len(splits) == 3
     assert frame.groupBy("partition").count().sort("partition").collect() == [(0, 25_000), (1, 10)]
@@ -65,7 +65,7 @@ def test_a_broker_that_is_away_fails_the_batch_with_one_sentence(spark: SparkSes
         rf"at offset 5: no data arrived for 0.5 s: "
     )
     with pytest.raises(PythonException, match=sentence):
-        source.dataframe(spark, [["words", 0, 5, 10]]).collect()
+        source.dataframe(spark, [["words/0", 5, 10]]).collect()
 
 
 def test_a_log_that_ends_too_early_is_waited_for_and_then_said(cluster: MockCluster) -> None:
@@ -73,7 +73,7 @@ def test_a_log_that_ends_too_early_is_waited_for_and_then_said(cluster: MockClus
     with pytest.raises(
         UnavailableError, match=r"at offset 25,000: no data arrived for 0\.5 s: the log ends at offset 25,0"
     ):
-        offsets(source, ["words", 0, 24_990, 25_001])
+        offsets(source, ["words/0", 24_990, 25_001])
 
 
 @pytest.mark.parametrize(("opaque", "kind"), [(False, UsageError), (True, UnavailableError)])
@@ -84,6 +84,6 @@ def test_deleted_records_are_an_error_and_not_skipped(
     cluster.produce(topic, 0, [bytes(100_000)] * 100)  # more than is kept
     source = KafkaTopics(cluster.addresses, topic, opaque=opaque)
     with pytest.raises(
-        kind, match=r"while reading offsets 0 to 9: offsets 0 to 9 were deleted, by retention or by hand"
+        kind, match=r"while reading offsets 0 to 9: positions 0 to 9 were deleted, by retention or by hand"
     ):
-        offsets(source, [topic, 0, 0, 10])
+        offsets(source, [f"{topic}/0", 0, 10])

@@ -49,7 +49,7 @@ def all_splits(source: KafkaTopics, partition: int = 0) -> list[Any]:
             after = once_it_works(
                 lambda number=number, before=before: emitter.emit_partition_batch_new(number, kept, partition, before)
             )
-            if after[2] == after[3]:
+            if after[1] == after[2]:
                 return kept.splits
             before = after
     raise AssertionError(f"batches without an end: {kept.splits[-1]}")
@@ -71,8 +71,8 @@ def test_records_of_committed_transactions_are_read_once_wherever_batches_end(br
     produce(producer, topic, range(30, 35))
     source = KafkaTopics(broker.addresses, topic, limit)
     splits = all_splits(source)
-    assert splits[-1][3] == 36  # thirty records, and the mark that ends each transaction; not the open one
-    assert values(source, [topic, 0, 5, 6]) == []  # a mark and nothing else
+    assert splits[-1][2] == 36  # thirty records, and the mark that ends each transaction; not the open one
+    assert values(source, [f"{topic}/0", 5, 6]) == []  # a mark and nothing else
     wanted = [*range(5), *range(10, 15), *range(20, 25)]
     assert [value for split in splits for value in values(source, split)] == wanted
     producer.commit_transaction(30)
@@ -91,9 +91,9 @@ def test_a_compacted_log_is_read_across_its_gaps(broker: Broker) -> None:
     assert producer.flush(30) == 0
     source = KafkaTopics(broker.addresses, topic, 100)
     splits = all_splits(source)
-    assert [split[2:] for split in splits] == [[start, start + 100] for start in range(0, 1000, 100)]
+    assert [split[1:] for split in splits] == [[start, start + 100] for start in range(0, 1000, 100)]
     wait_until(lambda: len(values(source, splits[0])) == 0, 60, what="the first hundred records are compacted away")
-    assert values(source, [topic, 0, 0, 1000])[-1] == 999
+    assert values(source, [f"{topic}/0", 0, 1000])[-1] == 999
 
 
 def test_a_topic_that_grows_is_noticed_and_nothing_of_the_new_partition_is_missed(broker: Broker) -> None:
@@ -103,7 +103,7 @@ def test_a_topic_that_grows_is_noticed_and_nothing_of_the_new_partition_is_misse
     with coordinator_of(source) as coordinator, emitter_of(source) as emitter:
         assert once_it_works(coordinator.num_partitions) == 1
         first = once_it_works(lambda: emitter.emit_partition_batch_new(attempt(1), Kept(), 0, None))
-        assert first == [topic, 0, 10, 10]
+        assert first == [f"{topic}/0", 10, 10]
         broker.grow(topic, 2)
         produce(broker.producer(), topic, range(7), partition=1)
         wait_until(lambda: coordinator.num_partitions() == 2, 30, what="the coordinator sees it grow")
@@ -114,7 +114,9 @@ def test_a_topic_that_grows_is_noticed_and_nothing_of_the_new_partition_is_misse
             now = attempt(2, next(numbers))
             return [emitter.emit_partition_batch_new(now, Kept(), *of) for of in ((0, first), (1, None))]
 
-        wait_until(lambda: batch() == [[topic, 0, 10, 10], [topic, 1, 0, 7]], 30, what="the emitter sees it grow")
+        wait_until(
+            lambda: batch() == [[f"{topic}/0", 10, 10], [f"{topic}/1", 0, 7]], 30, what="the emitter sees it grow"
+        )
 
 
 def test_a_broker_that_comes_back_is_gone_on_with(broker: Broker) -> None:
@@ -124,7 +126,7 @@ def test_a_broker_that_comes_back_is_gone_on_with(broker: Broker) -> None:
     with coordinator_of(source) as coordinator, emitter_of(source) as emitter:
         emit = emitter.emit_partition_batch_new
         before = once_it_works(lambda: emit(attempt(1), Kept(), 0, None))
-        assert before == [topic, 0, 0, 10]
+        assert before == [f"{topic}/0", 0, 10]
         once_it_works(coordinator.num_partitions)
         broker.kill()
 
@@ -147,7 +149,7 @@ def test_a_broker_that_comes_back_is_gone_on_with(broker: Broker) -> None:
 
 
 def _moved(after: Any, before: Any) -> Any:
-    return after if after[3] > before[3] else None
+    return after if after[2] > before[2] else None
 
 
 def test_a_topic_that_is_deleted_and_made_anew_is_not_read_from_the_old_offset(broker: Broker) -> None:
@@ -161,7 +163,7 @@ def test_a_topic_that_is_deleted_and_made_anew_is_not_read_from_the_old_offset(b
     with emitter_of(source) as emitter:
         once_it_works(lambda: emitter.emit_partition_batch_new(attempt(2), Kept(), 0, None))
         with pytest.raises(
-            ReportedFailedException, match="the pipeline has read up to offset 10, but the log ends at 3"
+            ReportedFailedException, match="the topology has read up to position 10, but the log ends at 3"
         ):
             emitter.emit_partition_batch_new(attempt(2, 1), Kept(), 0, split)
 

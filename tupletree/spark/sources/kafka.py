@@ -7,26 +7,36 @@ pipeline's progress, and nothing is committed to Kafka.
 
 from __future__ import annotations
 
-import importlib.util
-import re
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from tupletree.errors import UsageError
+from tupletree.connectors.kafka import KafkaLog
+from tupletree.connectors.kafka.client import mistake
+from tupletree.connectors.kafka.positions import Place, place_named
+from tupletree.connectors.kafka.reader import RangeReader
+from tupletree.connectors.log_batches import divide, parts_of
+from tupletree.connectors.log_source import DeletedError
+from tupletree.errors import FailedException, UnavailableError, UsageError
 from tupletree.spark.source import Source
-from tupletree.spark.sources.kafka_client import FIXED, configuration, kafka
-from tupletree.spark.sources.kafka_positions import Start, divide
-from tupletree.spark.sources.kafka_reader import read
-from tupletree.spark.sources.kafka_spouts import KafkaSpout, OpaqueKafkaSpout, Topics
+from tupletree.transactional.log_spouts import OpaqueSplitSpout, TransactionalSplitSpout
 from tupletree.transactional.spouts import TransactionalSpoutBase
 
 MIN_RECORDS_PER_TASK = 10_000
 """Minimum size of a divided range: each Spark task and connection costs some milliseconds."""
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_SERVER = re.compile(r"(\w+://)?[^\s,/]+:\d+")
+ARROW_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+)
 
 
 class KafkaTopics(Source):
@@ -68,90 +78,54 @@ class KafkaTopics(Source):
         max_records_per_batch: int = 50_000,
         *,
         opaque: bool = False,
-        start: Start = "earliest",
+        start: Literal["earliest", "latest"] = "earliest",
         client_config: Mapping[str, Any] | None = None,
         timeout_s: float = 10.0,
     ) -> None:
-        self.bootstrap_servers = _servers(bootstrap_servers)
-        self.topics = _topics(topics)
         if type(max_records_per_batch) is not int or max_records_per_batch < 1:
-            raise _mistake("max_records_per_batch", max_records_per_batch, "a number of at least 1")
+            raise mistake("max_records_per_batch", max_records_per_batch, "a number of at least 1")
         if type(opaque) is not bool:
-            raise _mistake("opaque", opaque, "True or False")
-        if start not in ("earliest", "latest"):
-            raise _mistake("start", start, "'earliest' or 'latest'")
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
-            raise _mistake("timeout_s", timeout_s, "a number of seconds")
+            raise mistake("opaque", opaque, "True or False")
+        self.log = KafkaLog(bootstrap_servers, topics, start=start, client_config=client_config, timeout_s=timeout_s)
         self.max_records_per_batch = max_records_per_batch
         self.opaque = opaque
-        self.start: Start = start
-        self.timeout_s = timeout_s
-        self._config = configuration(self.bootstrap_servers, _client_config(client_config or {}))
-        self._check_config()
 
     def __repr__(self) -> str:
-        return f"<KafkaTopics {', '.join(self.topics)} of {self.bootstrap_servers}>"
+        return f"<KafkaTopics {', '.join(self.log.topics)} of {self.log.bootstrap_servers}>"
 
     def spout(self) -> TransactionalSpoutBase:
-        topics = Topics(self._config, self.topics, self.max_records_per_batch, self.start)
-        return OpaqueKafkaSpout(topics) if self.opaque else KafkaSpout(topics)
+        return (OpaqueSplitSpout if self.opaque else TransactionalSplitSpout)(self.log, self.max_records_per_batch)
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the records at the offsets ``[topic, partition, start, end]``, ``end`` excluded.
+        """Yield the records at the offsets ``["topic/partition", start, end]``, ``end`` excluded.
 
         Raises UnavailableError if no broker sends data within ``timeout_s``. If records were deleted, raises
-        UsageError, or UnavailableError for an opaque source.
+        UsageError, or UnavailableError for an opaque source, whose next attempt leaves these offsets out.
         """
-        return read(self._config, split, self.timeout_s, is_opaque=self.opaque)
+        name, start, end = parts_of(split)
+        place = place_named(name)
+        with contextlib.closing(RangeReader(self.log.config, self.log.timeout_s)) as reader:
+            try:
+                for messages in reader.read(place, start, end):
+                    yield record_batch(place, messages)
+            except DeletedError as error:
+                raise (UnavailableError if self.opaque else UsageError)(str(error)) from error
+            except FailedException as error:
+                raise UnavailableError(str(error)) from error
 
     def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
         return divide(splits, tasks, MIN_RECORDS_PER_TASK)
 
-    def _check_config(self) -> None:
-        """Have the Kafka client, if it is installed here, check its configuration. No broker is needed."""
-        if importlib.util.find_spec("confluent_kafka") is None:
-            return
-        client = kafka()
-        try:
-            client.Consumer(self._config).close()
-        except (client.KafkaException, TypeError, ValueError) as error:
-            what = error.args[0].str() if isinstance(error, client.KafkaException) else error
-            raise UsageError(f"KafkaTopics: client_config: {what}") from None
 
-
-def _servers(given: str | Sequence[str]) -> str:
-    servers = [server.strip() for server in given.split(",")] if isinstance(given, str) else given
-    if not _are_names(servers) or not all(map(_SERVER.fullmatch, servers)):
-        raise _mistake("bootstrap_servers", given, "'host:port', or several")
-    return ",".join(servers)
-
-
-def _topics(given: str | Sequence[str]) -> tuple[str, ...]:
-    topics = [given] if isinstance(given, str) else given
-    if not _are_names(topics) or not all(map(_TOPIC.fullmatch, topics)) or set(topics) & {".", ".."}:
-        raise _mistake("topics", given, "the name of a topic, or a list of names,")
-    if len(set(topics)) < len(topics):
-        raise _mistake("topics", given, "a list that has each name once")
-    return tuple(topics)
-
-
-def _are_names(given: Any) -> bool:
-    return isinstance(given, list | tuple) and bool(given) and all(isinstance(name, str) for name in given)
-
-
-def _client_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise _mistake("client_config", given, "a dict")
-    for key, value in given.items():
-        if key in FIXED or key == "bootstrap.servers":
-            raise UsageError(f"KafkaTopics: client_config has {key!r}, which the source sets itself")
-        if not isinstance(key, str) or not isinstance(value, str | int | float):
-            raise UsageError(
-                f"KafkaTopics: client_config has {key!r}: {value!r}; a string, a number or a bool was expected, as it "
-                f"is copied to other processes"
-            )
-    return dict(given)
-
-
-def _mistake(name: str, value: object, expected: str) -> UsageError:
-    return UsageError(f"KafkaTopics: {name} is {value!r}; {expected} was expected")
+def record_batch(place: Place, messages: Sequence[Any]) -> pa.RecordBatch:
+    """Return messages of a partition as columns."""
+    times = [time_ms if kind else None for kind, time_ms in (message.timestamp() for message in messages)]
+    columns = [
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
+        pa.repeat(pa.scalar(place.topic), len(messages)),
+        pa.repeat(pa.scalar(place.partition, pa.int32()), len(messages)),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array(times, pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC")),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

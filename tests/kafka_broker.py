@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
+import functools
 import shutil
 import socket
 import subprocess
+import tempfile
 import uuid
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from local_spark import SHORT_LIVED
 
 from tupletree.testing.wait import wait_until
 
@@ -47,6 +49,7 @@ transaction.state.log.num.partitions=1
 log.cleaner.backoff.ms=100
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=200
+group.initial.rebalance.delay.ms=0
 """
 
 
@@ -75,7 +78,12 @@ class Broker:
     """One broker. To be closed; what it has written is in ``directory``, and a ``start`` after a ``kill`` goes on."""
 
     def __init__(self, lib: Path, directory: Path) -> None:
-        options = ["-Xmx256m", *SHORT_LIVED.split(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        options = [
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        ]
         self._java = ["java", *options, "-cp", f"{lib}/*"]
         self._directory = directory
         self._properties = directory / "server.properties"
@@ -100,6 +108,11 @@ class Broker:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.admin = AdminClient({"bootstrap.servers": self.addresses, "log_level": 2})
         wait_until(self._answers, 60, what="the broker answers")
+
+    @property
+    def is_running(self) -> bool:
+        """True unless it was killed."""
+        return self._process is not None
 
     def kill(self) -> None:
         """End it at once."""
@@ -135,6 +148,17 @@ class Broker:
         with contextlib.suppress(confluent_kafka.KafkaException):
             return bool(self.admin.list_topics(timeout=1).brokers)
         return False
+
+
+@functools.cache
+def shared_broker() -> Broker:
+    """The broker of this process, which ends with it. Raises NoJars."""
+    directory = tempfile.TemporaryDirectory(prefix="kafka-")
+    atexit.register(directory.cleanup)
+    root = Path(directory.name)
+    broker = Broker(jars(root), root)
+    atexit.register(broker.close)
+    return broker
 
 
 def _cluster_id() -> str:

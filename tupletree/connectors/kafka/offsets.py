@@ -16,9 +16,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree.connectors.kafka.client import kafka, text_of
+from tupletree.connectors.kafka.positions import Place
+from tupletree.connectors.log_source import Bounds
 from tupletree.errors import FailedException, ReportedFailedException
-from tupletree.spark.sources.kafka_client import kafka
-from tupletree.spark.sources.kafka_positions import Bounds, Place
 
 FRESH_S = 0.05
 """Age up to which an answer is reused, by default."""
@@ -126,7 +127,7 @@ class TopicOffsets:
             try:
                 found = self._admin.list_topics(topic, timeout=ANSWER_S).topics[topic]
             except client.KafkaException as error:
-                loaded[topic] = error.args[0].str()
+                loaded[topic] = text_of(error)
                 continue
             if found.error is not None:
                 loaded[topic] = found.error.str()
@@ -150,7 +151,8 @@ class TopicOffsets:
         places.pop(NO_LEADER, None)
         asked = []
         for leader, led in places.items():
-            is_fresh = leader in self._asked_s and time.monotonic() - self._asked_s[leader] < fresh_s
+            is_new = not all(place in self._bounds for place in led)
+            is_fresh = not is_new and leader in self._asked_s and time.monotonic() - self._asked_s[leader] < fresh_s
             if leader not in self._questions and not is_fresh:
                 self._asked_s[leader] = time.monotonic()
                 self._questions[leader] = self._question(led)
@@ -181,6 +183,6 @@ class TopicOffsets:
                 try:
                     bounds = Bounds(first.result().offset, end.result().offset)
                 except client.KafkaException as error:
-                    self._bounds[place] = error.args[0].str()
+                    self._bounds[place] = text_of(error)
                 else:
-                    self._bounds[place] = bounds if bounds.are_known else f"broker {leader} does not answer"
+                    self._bounds[place] = bounds if min(bounds) >= 0 else f"broker {leader} does not answer"

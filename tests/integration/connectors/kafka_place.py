@@ -1,0 +1,64 @@
+"""Topics of a real broker, for the conformance suite of logs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from kafka_broker import NoJars, shared_broker
+from log_place import LogPlace
+
+from tupletree.connectors.formats import Format
+from tupletree.connectors.kafka import KafkaSpout
+from tupletree.connectors.log_spout import LogSpout
+
+QUICK = {"topic.metadata.refresh.interval.ms": 500}
+
+
+class KafkaPlace(LogPlace):
+    """A topic, each task with a fixed share."""
+
+    metadata = ("key", "topic", "partition", "offset", "timestamp", "headers")
+    is_group: ClassVar[bool] = False
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            self.broker = shared_broker()
+        except NoJars as error:
+            pytest.skip(str(error))
+        self.topic = self.broker.create(f"t{uuid.uuid4().hex[:8]}", self.PARTITIONS)
+        self.partitions = self.PARTITIONS
+
+    def spout(self, format: Format, **options: Any) -> LogSpout:
+        group = self.topic if self.is_group else None
+        return KafkaSpout(self.broker.addresses, self.topic, format, group=group, client_config=QUICK, **options)
+
+    def put(self, partition: int, messages: Sequence[bytes]) -> None:
+        producer = self.broker.producer()
+        for message in messages:
+            producer.produce(self.topic, message, b"key", partition)
+        assert producer.flush(60) == 0
+
+    def add_partition(self) -> int:
+        self.partitions += 1
+        self.broker.grow(self.topic, self.partitions)
+        return self.partitions - 1
+
+    def leave(self) -> None:
+        self.broker.kill()
+
+    def come_back(self) -> None:
+        self.broker.start()
+
+    def close(self) -> None:
+        if not self.broker.is_running:
+            self.broker.start()
+
+
+class KafkaGroupPlace(KafkaPlace):
+    """A topic that a consumer group shares out."""
+
+    is_group = True

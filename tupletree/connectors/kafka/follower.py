@@ -1,0 +1,203 @@
+"""The common part of the followers of topics (shares.py): messages, errors, lag, back-pressure and commits.
+
+A member's partitions come and go inside calls of the client, which poll and idle make: callbacks gather the events that
+the next poll returns. A commit says up to where messages are processed, so that Kafka's own tools see the group's lag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from tupletree.connectors.kafka.client import connection_errors, kafka, text_of
+from tupletree.connectors.kafka.positions import Place, place_named
+from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, LogRecord, Records, Revoked
+from tupletree.errors import FailedException
+
+ANSWER_S: Final = 10.0
+"""The maximum time that a question to the brokers takes."""
+AWAY_S: Final = 10.0
+"""The time after which a connection counts as lost, if no broker answers."""
+PAUSE_AFTER_S: Final = 1.0
+"""The time without polls after which partitions are paused. A pause drops what was fetched ahead."""
+RETRY_EVERY_S: Final = 1.0
+"""The time between two attempts to commit."""
+
+
+class KafkaFollower(LogFollower):
+    """The common part: messages, lag and commits. A subclass fills ``_next`` and ``_events``.
+
+    ``record_of``: makes a record of the client's message. ``commits``: false if no group is named.
+    """
+
+    def __init__(self, config: Mapping[str, Any], record_of: Callable[[Any], LogRecord], *, commits: bool) -> None:
+        self._client = kafka()
+        with connection_errors():
+            self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit})
+        self._record_of = record_of
+        self._commits = commits
+        self._next: dict[str, int] = {}  # partition -> the position after what was polled
+        self._names: dict[tuple[str, int], str] = {}
+        self._events: list[LogEvent] = []
+        self._held: Sequence[Any] = ()  # messages that arrived while partitions were about to be paused
+        self._failures: list[FailedException] = []
+        self._uncommitted: dict[str, int] = {}
+        self._retry_at_s = 0.0
+        self._polled_s = time.monotonic()
+        self._is_paused = False
+        self._away_at_s = 0.0  # when to look if a broker answers; 0 if one has
+
+    def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
+        self._polled_s = time.monotonic()
+        if self._is_paused:
+            self._is_paused = False
+            self._consumer.resume(self._assignment())
+        if self._failures:
+            raise self._failures.pop(0)
+        self._look()
+        with connection_errors():
+            messages, self._held = self._held, ()
+            messages = messages or self._consumer.consume(limit, 0) or self._consumer.consume(1, wait_s)
+        events, self._events = self._events, []
+        events += self._records(self._of_this_assignment(messages, events))
+        if self._failures and not events:
+            raise self._failures.pop(0)
+        return events
+
+    def processed(self, positions: Mapping[str, int]) -> None:
+        if self._commits:
+            self._uncommitted.update(positions)
+            self._commit(is_async=True)
+
+    def lag(self) -> int | None:
+        total = 0
+        for name, position in self._next.items():
+            _, end = self._consumer.get_watermark_offsets(self._at(name), cached=True)
+            if end < 0:
+                return None
+            total += max(0, end - position)
+        return total
+
+    def idle(self, wait_s: float) -> None:
+        """Wait. After a second, partitions are paused, and the client is called, so that a group keeps its member."""
+        if time.monotonic() - self._polled_s < PAUSE_AFTER_S:
+            time.sleep(wait_s)
+            return
+        with connection_errors():
+            if not self._is_paused:
+                self._is_paused = True
+                self._consumer.pause(self._assignment())
+            self._held = [*self._held, *self._consumer.consume(1, wait_s)]
+        self._look()
+
+    def close(self) -> None:
+        with contextlib.suppress(self._client.KafkaException, RuntimeError):
+            self._commit(is_async=False)
+        with contextlib.suppress(self._client.KafkaException, RuntimeError):
+            self._consumer.close()
+
+    # Messages
+
+    def _of_this_assignment(self, messages: Sequence[Any], events: Sequence[LogEvent]) -> Sequence[Any]:
+        """Drop what was fetched before a partition was revoked and assigned again within one call of the client."""
+        revoked = {event.partition for event in events if isinstance(event, Revoked)}
+        again = [event for event in events if isinstance(event, Assigned) and event.partition in revoked]
+        if not again or not messages:
+            return messages
+        for event in again:
+            self._consumer.seek(self._at(event.partition, event.start))
+        names = {event.partition for event in again}
+        return [one for one in messages if f"{one.topic()}/{one.partition()}" not in names]
+
+    def _records(self, messages: Sequence[Any]) -> list[Records]:
+        """Return messages by partition. Messages of a partition that is not assigned are dropped."""
+        found: dict[str, list[LogRecord]] = {}
+        record_of, names = self._record_of, self._names
+        for message in messages:
+            place = message.topic(), message.partition()
+            name = names.get(place) or names.setdefault(place, f"{place[0]}/{place[1]}")
+            if message.error() is not None:
+                self._failed(name, message, found)
+            elif name in self._next:
+                found.setdefault(name, []).append(record_of(message))
+        events = []
+        for name, records in found.items():
+            self._next[name] = max(self._next[name], records[-1].next if records else 0)
+            events.append(Records(name, records, self._next[name]))
+            self._away_at_s = 0.0
+        return events
+
+    def _failed(self, name: str, message: Any, found: dict[str, list[LogRecord]]) -> None:
+        """Take note of an error. Most are temporary: the client tries again."""
+        error, codes = message.error(), self._client.KafkaError
+        if error.code() == codes._PARTITION_EOF:
+            if name in self._next and message.offset() >= self._next[name]:
+                self._next[name] = message.offset()
+                found.setdefault(name, [])
+        elif error.code() == codes._ALL_BROKERS_DOWN:
+            self._away_at_s = self._away_at_s or time.monotonic() + AWAY_S
+            self._failures.append(FailedException(f"Kafka: {error.str()}"))
+        elif error.code() in {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE} and name in self._next:
+            self._failures.append(self._reset(name))
+        elif error.fatal():
+            raise ConnectionError(error.str())
+        elif not error.retriable() and error.code() not in {codes._TRANSPORT, codes._RESOLVE, codes._TIMED_OUT}:
+            self._failures.append(FailedException(f"Kafka: {error.str()}"))
+
+    def _reset(self, name: str) -> FailedException:
+        """Go on with the first message that is left of a partition."""
+        place, position = place_named(name), self._next[name]
+        with connection_errors():
+            first, end = self._consumer.get_watermark_offsets(self._at(name), timeout=ANSWER_S)
+            self._consumer.seek(self._at(name, first))
+        self._next[name] = first
+        if position < first:
+            what = f"offsets {position:,} to {first - 1:,} were deleted before they were read"
+            return DeletedError(f"{place}: {what}", first)
+        return FailedException(
+            f"{place}: the log ends at offset {end:,}, before offset {position:,}, up to which it was read: it is read "
+            f"from its beginning, as the log of a topic that was created again"
+        )
+
+    def _look(self) -> None:
+        """Commit again what was not committed. Raise ConnectionError if no broker has answered for ``AWAY_S``."""
+        now_s = time.monotonic()
+        if self._uncommitted and now_s >= self._retry_at_s:
+            self._retry_at_s = now_s + RETRY_EVERY_S
+            self._commit(is_async=True)
+        if self._away_at_s and now_s >= self._away_at_s:
+            with connection_errors():
+                self._consumer.list_topics(timeout=1)
+            self._away_at_s = 0.0
+
+    # Commits
+
+    def _commit(self, *, is_async: bool, names: Sequence[str] | None = None) -> None:
+        offsets = [self._at(name, at) for name, at in self._uncommitted.items() if names is None or name in names]
+        if not offsets or not self._commits:
+            return
+        for at in offsets:
+            del self._uncommitted[Place(at.topic, at.partition).name]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=is_async)
+        except self._client.KafkaException as error:
+            raise FailedException(f"Kafka: what is processed is not committed: {text_of(error)}") from error
+
+    def _on_commit(self, error: Any, offsets: Sequence[Any]) -> None:
+        """Have offsets committed again with the next ones, if a commit failed."""
+        if error is None:
+            return
+        for at in offsets:
+            name = Place(at.topic, at.partition).name
+            if name in self._next and at.offset >= 0:
+                self._uncommitted.setdefault(name, at.offset)
+
+    def _assignment(self) -> list[Any]:
+        return [self._at(name) for name in self._next]
+
+    def _at(self, name: str, offset: int | None = None) -> Any:
+        place = place_named(name)
+        at = self._client.TopicPartition
+        return at(place.topic, place.partition) if offset is None else at(place.topic, place.partition, offset)
