@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import _cli
-from tests.kafka_broker import Broker, jars
+from bench._kafka_broker import Broker, jars
 from tupletree import Topology, TopologyBuilder
 from tupletree.connectors.kafka import KafkaBolt, KafkaSpout
 from tupletree.connectors.kafka.client import consumer_config, kafka
@@ -92,7 +92,7 @@ class Topics:
         self.admin.create_topics([kafka().admin.NewTopic(name, self.partitions, 1)])[name].result(30)
         return name
 
-    def seconds_to_fill(self, target: str, start: Callable[[], None]) -> float:
+    def seconds_to_fill(self, target: str, start: Callable[[], object]) -> float:
         """Return the seconds between the first and the last message of a topic that ``start`` has filled."""
         client = kafka()
         consumer = client.Consumer(consumer_config(self.brokers, {}))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from kafka_broker import NoJars, shared_broker
 from log_place import LogPlace
 
+from bench._kafka_broker import NoJars, shared_broker
 from tupletree.connectors.formats import Format
 from tupletree.connectors.kafka import KafkaSpout
 from tupletree.connectors.log_spout import LogSpout

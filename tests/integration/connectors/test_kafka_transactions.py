@@ -8,10 +8,10 @@ from typing import Any
 
 import kafka_sums
 import pytest
-from kafka_broker import NoJars, shared_broker
 from kafka_mock import MockCluster
 from kafka_sums import summing, table, truth
 
+from bench._kafka_broker import NoJars, shared_broker
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaLog
 from tupletree.errors import UsageError

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
-from kafka_broker import Broker, NoJars, jars
 from kafka_tasks import Kept, attempt, coordinator_of, emitter_of, once_it_works
 
+from bench._kafka_broker import Broker, NoJars, jars
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.spark.sources.kafka import KafkaTopics
 from tupletree.testing.wait import wait_until
