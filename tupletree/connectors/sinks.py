@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from tupletree.batching_bolt import BatchingBolt
@@ -14,8 +13,7 @@ from tupletree.errors import FailedException, ReportedFailedException, Unavailab
 from tupletree.tuples import Tuple
 
 
-@dataclass(frozen=True, slots=True)
-class SinkMessage:
+class SinkMessage(NamedTuple):
     """A message to write.
 
     Attributes:

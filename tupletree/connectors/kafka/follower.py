@@ -35,7 +35,7 @@ class KafkaFollower(LogFollower):
     def __init__(self, config: Mapping[str, Any], record_of: Callable[[Any], LogRecord], *, commits: bool) -> None:
         self._client = kafka()
         with connection_errors():
-            self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit})
+            self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit, "error_cb": self._on_error})
         self._record_of = record_of
         self._commits = commits
         self._next: dict[str, int] = {}  # partition -> the position after what was polled
@@ -136,14 +136,17 @@ class KafkaFollower(LogFollower):
             if name in self._next and message.offset() >= self._next[name]:
                 self._next[name] = message.offset()
                 found.setdefault(name, [])
-        elif error.code() == codes._ALL_BROKERS_DOWN:
-            self._away_at_s = self._away_at_s or time.monotonic() + AWAY_S
-            self._failures.append(FailedException(f"Kafka: {error.str()}"))
         elif error.code() in {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE} and name in self._next:
             self._failures.append(self._reset(name))
         elif error.fatal():
             raise ConnectionError(error.str())
         elif not error.retriable() and error.code() not in {codes._TRANSPORT, codes._RESOLVE, codes._TIMED_OUT}:
+            self._failures.append(FailedException(f"Kafka: {error.str()}"))
+
+    def _on_error(self, error: Any) -> None:
+        """Called by the client for errors that are not of one partition."""
+        if error.code() == self._client.KafkaError._ALL_BROKERS_DOWN:
+            self._away_at_s = self._away_at_s or time.monotonic() + AWAY_S
             self._failures.append(FailedException(f"Kafka: {error.str()}"))
 
     def _reset(self, name: str) -> FailedException:

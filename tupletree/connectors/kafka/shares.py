@@ -11,10 +11,12 @@ from tupletree.connectors.kafka.client import connection_errors
 from tupletree.connectors.kafka.follower import ANSWER_S, KafkaFollower
 from tupletree.connectors.kafka.positions import Place
 from tupletree.connectors.log_source import Assigned, LogRecord, Revoked
-from tupletree.errors import FailedException
+from tupletree.errors import FailedException, ReportedFailedException
 
 LOOK_EVERY_S: Final = 2.0
 """How often a fixed share looks for new partitions."""
+LOOK_AGAIN_S: Final = 0.1
+"""The time until the next look if brokers have not answered."""
 
 
 class GroupMember(KafkaFollower):
@@ -92,11 +94,15 @@ class ShareReader(KafkaFollower):
             return
         self._look_at_s = now_s + LOOK_EVERY_S
         new = []
-        for name in self._share():
-            if name and name not in self._next:
-                with contextlib.suppress(FailedException):  # until the next look
+        try:
+            for name in self._share():
+                if name and name not in self._next:
                     start = self._positions[name] if name in self._positions else self._begin(name)
                     new.append(Assigned(name, start))
+        except ReportedFailedException:
+            raise
+        except FailedException:  # not known now
+            self._look_at_s = now_s + LOOK_AGAIN_S
         if new:
             with connection_errors():
                 self._consumer.incremental_assign([self._at(event.partition, event.start) for event in new])

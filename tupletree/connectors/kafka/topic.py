@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -52,32 +51,31 @@ class KafkaTopic(Sink):
 
     def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
         """Return when each message is delivered, or given up after ``delivery.timeout.ms``. Raises ConnectionError."""
-        client, produce = kafka(), self._producer.produce
-        refused: dict[int, FailedException] = {}
-        lost: list[Any] = []
+        client, produce, default = kafka(), self._producer.produce, self.topic
+        failed: dict[tuple[str, bytes, bytes | None], Any] = {}  # equal messages fail together
 
-        def report(index: int, error: Any, message: Any) -> None:
-            if error is None:
-                return
-            if error.fatal():
-                lost.append(error)
-            refused[index] = self._refusal(error, messages[index])
+        def report(error: Any, message: Any) -> None:
+            if error is not None:
+                failed[message.topic(), message.value(), message.key()] = error
 
-        for index, message in enumerate(messages):
-            reported = functools.partial(report, index)
+        for message in messages:
             while True:
                 try:
-                    produce(message.topic or self.topic, message.data, message.key, on_delivery=reported)
+                    produce(message.topic or default, message.data, message.key, on_delivery=report)
                     break
                 except BufferError:
                     self._producer.poll(0.1)
-                except client.KafkaException as error:
-                    report(index, error.args[0], None)
+                except client.KafkaException as error:  # the client knows already, for example that it is too large
+                    failed[message.topic or default, message.data, message.key] = error.args[0]
                     break
         self._producer.flush()
-        if lost:
-            raise ConnectionError(lost[0].str())
-        return refused
+        for error in failed.values():
+            if error.fatal():
+                raise ConnectionError(error.str())
+        if not failed:
+            return {}
+        errors = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
+        return {index: self._refusal(error, messages[index]) for index, error in enumerate(errors) if error is not None}
 
     def close(self) -> None:
         self._producer = None
