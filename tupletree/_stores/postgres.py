@@ -54,8 +54,11 @@ class PostgresAddress:
         with self.translated(table):
             return self._connections().use(work)
 
-    def connect(self) -> Connection:
-        """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun."""
+    def connect(self, **options: Any) -> Connection:
+        """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun.
+
+        ``options``: further arguments for psycopg.
+        """
         psycopg = library(self._user)
         connection: Connection = psycopg.connect(
             self._url,
@@ -66,6 +69,7 @@ class PostgresAddress:
             keepalives_interval=5,
             keepalives_count=3,
             application_name="tupletree",
+            **options,
         )
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         wait = f"{max(1, round(self._timeout_s * 1000))}ms"
@@ -80,12 +84,12 @@ class PostgresAddress:
         return connection
 
     @contextlib.contextmanager
-    def translated(self, table: str, *temporary: type[Exception]) -> Iterator[None]:
+    def translated(self, name: str, *temporary: type[Exception], kind: str = "table") -> Iterator[None]:
         """Translate errors of the server and the client library.
 
         Raises:
             UnavailableError: the server cannot be reached or gave up, or one of the ``temporary`` errors occurred.
-            UsageError: the server refused a statement on ``table``.
+            UsageError: the server refused a statement on the table, or the ``kind`` of thing, of this name.
         """
         psycopg = library(self._user)
         try:
@@ -93,7 +97,7 @@ class PostgresAddress:
         except (psycopg.OperationalError, psycopg.InternalError, *temporary) as error:
             raise UnavailableError(f"{self.where}: {first_line(error)}") from error
         except psycopg.Error as error:
-            raise UsageError(f"{self.where}: table {table!r}: {first_line(error)}") from error
+            raise UsageError(f"{self.where}: {kind} {name!r}: {first_line(error)}") from error
 
     def close(self) -> None:
         """Close idle connections. They are opened again when needed."""

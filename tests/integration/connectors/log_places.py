@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_place import KafkaGroupPlace, KafkaPlace
 from log_place import LogPlace
+from postgres_log_place import PostgresLogPlace
 
 from tupletree.connectors.formats import Format
 from tupletree.connectors.log_spout import LogSpout
@@ -46,5 +47,10 @@ class FilesPlace(LogPlace):
         self.directory.with_name("away").rename(self.directory)
 
 
-LOGS: dict[str, Any] = {"files": FilesPlace, "kafka": KafkaPlace, "kafka-group": KafkaGroupPlace}
+LOGS: dict[str, Any] = {
+    "files": FilesPlace,
+    "kafka": KafkaPlace,
+    "kafka-group": KafkaGroupPlace,
+    "postgres_changes": PostgresLogPlace,
+}
 """By name, a class that is called with a directory for the test."""
