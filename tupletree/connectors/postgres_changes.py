@@ -61,13 +61,14 @@ class PostgresChangesSpout(LogSpout):
     """Emits the rows of a publication's tables, and then each change of them, in the order of commits.
 
     Outputs: ``operation`` ("snapshot", "insert", "update", "delete", "truncate"), ``table`` ("schema.table"), ``key``,
-    ``new`` and ``old`` (dicts or None, see ``Change``), and then the chosen ``metadata``: ``lsn`` of the commit,
-    ``transaction``, ``committed_at``. The last two are None for rows of the snapshot.
+    ``new`` and ``old`` (dicts or None, see ``Change``), and then the chosen ``metadata``: ``sequence``, a number that
+    grows with each change, of up to 96 bits; ``lsn`` of the commit; ``transaction``; ``committed_at``. Rows of the
+    snapshot have the sequence and the LSN of the slot when it was created, and None for the others.
 
     **Guarantee.** At least once, and no committed change is left out; with aligned checkpoints each change has its
     effect on states once. A snapshot that is interrupted is repeated, also with aligned checkpoints: a row of it can be
     emitted twice, or be followed by an older change and then by newer ones. Changes that fail are emitted again, behind
-    later ones: compare ``lsn`` where the order of changes of a row matters.
+    later ones: compare ``sequence`` where the order of changes of a row matters.
 
     **The slot.** PostgreSQL keeps its write-ahead log until a change is processed. *A slot that nobody reads fills the
     disk*: drop it with ``pg_drop_replication_slot`` when the topology is gone. A slot that is missing is created, and
@@ -97,7 +98,7 @@ class PostgresChanges(LogSource):
 
     title: ClassVar[str] = "PostgreSQL"
     lost_on: ClassVar[tuple[type[Exception], ...]] = (UnavailableError,)
-    metadata_fields: ClassVar[Sequence[str]] = ("lsn", "transaction", "committed_at")
+    metadata_fields: ClassVar[Sequence[str]] = ("sequence", "lsn", "transaction", "committed_at")
     is_numbered: ClassVar[bool] = True
     keeps_positions: ClassVar[bool] = True
 
@@ -192,7 +193,7 @@ class PostgresChanges(LogSource):
                         for change in changes:
                             next += 1
                             if next > start and (end is None or next <= end):
-                                records.append(LogRecord(change, next - 1, next, metadata))
+                                records.append(LogRecord(change, next - 1, next, (next - 1, *metadata)))
             yield records, max(start, next)
         self.read_to = self._position(slots.reader)
 
@@ -293,7 +294,7 @@ class ChangesFollower(LogFollower):
         for changes in slots.snapshot(self._limit):
             start = self._next
             self._next += len(changes)
-            metadata = (first, None, None)
+            metadata = (first << _BITS, first, None, None)
             records = [LogRecord(one, start + i, start + i + 1, metadata) for i, one in enumerate(changes)]
             yield Records(self._slot, records, self._next)
         slots.run("COMMIT")

@@ -38,7 +38,7 @@ class PostgresLogPlace(LogPlace):
     """One partition, behind a proxy; the slot is there, without a snapshot."""
 
     PARTITIONS = 1
-    metadata = ("lsn", "transaction", "committed_at")
+    metadata = ("sequence", "lsn", "transaction", "committed_at")
 
     def __init__(self, directory: Path) -> None:
         self.place = ChangesPlace(running_server())
