@@ -85,6 +85,15 @@ SUITE: Final = (
         "ratio",
         {"default": "--messages 300000 --partitions 2 --pending 20000 --turns 3"},
     ),
+    Bench(
+        "webhooks",
+        "HTTP requests answered when their tuple trees are complete",
+        "requests_per_s",
+        {
+            "full": "--requests 40000 --clients 64 --rate 0 --warm 2000",
+            "rate-2000": "--requests 40000 --clients 64 --rate 2000 --warm 2000",
+        },
+    ),
     Bench("codec", "rows to bytes and back", "words_encoded_rows_per_s", {"default": "--rows 1000 --repeats 300"}),
     Bench("routing", "groupings alone", "fields_per_s", {"default": "--rows 100000 --targets 8 --repeats 7"}),
     Bench(

@@ -66,23 +66,23 @@ def topology(directory: str, port: int, clients: int) -> Topology:
     return builder.create_topology()
 
 
-async def post_all(port: int, requests: int, clients: int, rate: float) -> tuple[float, Sequence[float]]:
-    """Post the requests; return the seconds, and the latency of each.
+async def post_all(port: int, numbers: range, clients: int, rate: float) -> tuple[float, Sequence[float]]:
+    """Post a request for each number; return the seconds, and the latency of each.
 
     Raises WrongResultError for a status other than 200.
     """
     posters = [await Poster.connect(port) for _ in range(clients)]
-    latencies_s = array("d", bytes(8 * requests))
-    numbers = iter(range(requests))
+    latencies_s = array("d")
+    turns = iter(enumerate(numbers))
     began_s = time.perf_counter()
 
     async def post_in_turn(poster: Poster) -> None:
-        for number in numbers:
-            due_s = began_s + number / rate if rate else time.perf_counter()
+        for turn, number in turns:
+            due_s = began_s + turn / rate if rate else time.perf_counter()
             if (early_s := due_s - time.perf_counter()) > 0:
                 await asyncio.sleep(early_s)
             answer = await poster.post(BODY % (number, number % 1000))
-            latencies_s[number] = time.perf_counter() - due_s
+            latencies_s.append(time.perf_counter() - due_s)
             if not answer.startswith(b"HTTP/1.1 200 "):
                 raise WrongResultError(f"request {number} was answered {answer[:60]!r}")
 
@@ -103,12 +103,14 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         conf = {"topology.acker.executors": 1}
         cluster.client.submit(NAME, topology(directory, port, arguments.clients), conf)
         wait_until(lambda: _is_open(port), 60, what="the spout listens")
-        asyncio.run(post_all(port, arguments.warm, arguments.clients, 0))
+        asyncio.run(post_all(port, range(arguments.warm), arguments.clients, 0))
         pids = {
             role: [process.pid for process in cluster.processes if process.role == role] for role in ("worker", "acker")
         }
         use = Use(pids)
-        seconds, latencies_s = asyncio.run(post_all(port, arguments.requests, arguments.clients, arguments.rate))
+        seconds, latencies_s = asyncio.run(
+            post_all(port, range(arguments.warm, requests), arguments.clients, arguments.rate)
+        )
         use.stop()
         sizes = peak_rss_mb([*pids["worker"], *pids["acker"]])
         wait_until(lambda: _recorded(directory) == requests, TIMEOUT_S, what="each request is recorded once")

@@ -141,7 +141,7 @@ class Connection:
         event = await self._next_event()
         return event if isinstance(event, h11.Request) else None
 
-    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """Return the next event. Raises TimeoutError if it has not arrived after ``request_s``."""
         event = self._http.next_event()
         if event is h11.NEED_DATA:  # a timeout costs as much as parsing a header, and most requests are there

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import async_http, latency, start, storm_perf, word_count, yahoo
+from bench import async_http, latency, start, storm_perf, webhooks, word_count, yahoo
 from tupletree.testing import DevCluster
 
 WORKERS = 2
@@ -62,6 +62,13 @@ def test_async_http(cluster: DevCluster, rate: float) -> None:
     result = async_http.measure_on(cluster, given)
     assert {"calls_per_s", "bare_calls_per_s", "ratio", "p50_ms", "bare_p50_ms", "cpu_server_s"} <= result.keys()
     assert result["p50_ms"] >= 5 and result["bare_p50_ms"] >= 5
+
+
+@pytest.mark.parametrize("rate", [0.0, 500.0])
+def test_webhooks(cluster: DevCluster, rate: float) -> None:
+    result = webhooks.measure_on(cluster, Namespace(requests=300, clients=8, warm=20, rate=rate))
+    assert {"requests_per_s", "cpu_us_per_request", "others_cores"} <= result.keys()
+    assert 0 < result["p50_ms"] <= result["p99_ms"] <= result["max_ms"]
 
 
 @pytest.mark.parametrize(("topology", "workers"), [("const", 2), ("identity", 1)])
