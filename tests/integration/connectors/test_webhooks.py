@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
+import re
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from webhook_client import Callers, Reply, post
 
 from tupletree import Backoff
 from tupletree._net import ReservedPorts
+from tupletree._security.authority import Authority
 from tupletree.connectors.formats import Json, Text
 from tupletree.connectors.http import WebhookSpout
 from tupletree.errors import UsageError
@@ -293,6 +298,46 @@ def test_a_body_without_the_right_signature_is_refused(place: Place) -> None:
     reply = place.post(b"body")
     assert (reply.status, reply.text) == (403, "the header X-Hub-Signature-256 is not the HMAC-SHA256 of the body")
     assert place.history.executed == {"body": 1}
+
+
+def test_requests_over_tls_are_answered_and_others_are_not(place: Place, tmp_path: Path) -> None:
+    Authority(tmp_path).prepare([], 90, False)
+    place.start(tls=(str(tmp_path / "cluster.crt"), str(tmp_path / "cluster.key")))
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    connection = http.client.HTTPSConnection("localhost", place.port, timeout=30, context=context)
+    for text in ("one", "two"):
+        connection.request("POST", "/", text.encode())
+        with connection.getresponse() as reply:
+            assert (reply.status, reply.read()) == (200, b"processed\n")
+    connection.close()
+    with pytest.raises((OSError, http.client.HTTPException)):
+        place.post(b"three")
+    assert place.history.executed == {"one": 1, "two": 1}
+
+
+def test_files_that_are_no_certificate_are_reported(place: Place) -> None:
+    place.submit(tls=("/nowhere/crt", "/nowhere/key"))
+    sentence = "the files /nowhere/crt and /nowhere/key are not a certificate and its key"
+    wait_until(lambda: any(sentence in str(error) for _, error in place.cluster.errors("hooks")), 20, what="it is told")
+
+
+def test_open_and_refused_requests_are_shown(place: Place) -> None:
+    place.start(max_in_flight=1)
+    place.history.holds = True
+    with Callers(place.port) as callers:
+        waiting = callers.post(b"held")
+        wait_until(lambda: place.history.held, 20, what="the bolt has the tuple")
+        assert place.post(b"other").status == 503
+        shown = place.cluster.metrics("hooks")
+        assert re.search(r"tupletree_webhook_open_requests\{.*\} 1\.0", shown)
+        assert re.search(r"tupletree_webhook_unavailable_total\{.*\} 1\.0", shown)
+        place.history.finish()
+        assert waiting.result().status == 200
+    wait_until(
+        lambda: re.search(r"tupletree_webhook_open_requests\{.*\} 0\.0", place.cluster.metrics("hooks")),
+        20,
+        what="it is over",
+    )
 
 
 def test_a_port_that_is_taken_is_reported_and_used_when_it_is_free(place: Place) -> None:
