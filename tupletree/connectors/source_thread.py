@@ -50,6 +50,19 @@ class Source(Protocol):
         """Disconnect."""
 
 
+class SourceState(Protocol):
+    """The state of a source that is shown to people. Read from other threads."""
+
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def outstanding(self) -> int: ...
+    @property
+    def lag(self) -> int | None: ...
+    @property
+    def error(self) -> str: ...
+
+
 class SourceThread(threading.Thread):
     """Connects again and again, and serves the source while it is connected.
 
@@ -133,7 +146,7 @@ class SourceThread(threading.Thread):
             self.lag = read()
 
 
-def register_thread(context: TopologyContext, thread: SourceThread, kind: str, title: str) -> None:
+def register_thread(context: TopologyContext, thread: SourceState, kind: str, title: str) -> None:
     """Show the state of a source in metrics and in ``tupletree describe``. ``kind``: "queue" or "log"."""
     own = context.register_own
     text = "1 while the spout is connected to its queue or log."

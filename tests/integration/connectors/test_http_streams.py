@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,7 +32,7 @@ class Follower:
 
     def start(self, spout: ReliableSpout, **options: Any) -> None:
         spout.reconnect = FAST
-        self.cluster.submit("stream", watched(spout, self._stand_in, **options))  # type: ignore[arg-type]
+        self.cluster.submit("stream", watched(spout, self._stand_in, **options))
 
     def wait(self, condition: Callable[[], Any]) -> None:
         self.cluster.wait_until(condition, 30)
@@ -121,6 +122,16 @@ def test_a_refusal_is_reported_and_asked_again(follower: Follower) -> None:
     follower.wait_executed("text")
     assert f"{follower.server.url}: the server answered 500" in follower.errors
     assert "secret" not in follower.errors
+
+
+def test_the_connection_is_shown(follower: Follower) -> None:
+    follower.history.holds = True
+    follower.server.events += ["text"]
+    follower.start(EventStreamSpout(follower.server.url))
+    follower.wait(lambda: follower.history.held)
+    shown = follower.cluster.metrics("stream")
+    assert re.search(r"tupletree_spout_connected\{.*\} 1\.0", shown)
+    assert re.search(r"tupletree_spout_outstanding_messages\{.*\} 1\.0", shown)
 
 
 def test_status_204_ends_the_stream(follower: Follower) -> None:

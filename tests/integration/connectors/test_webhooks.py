@@ -8,7 +8,7 @@ import http.client
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ import pytest
 from queue_components import History, new_history, watched
 from webhook_client import Callers, Reply, post
 
-from tupletree import Backoff
+from tupletree import Backoff, TopologyBuilder
 from tupletree._net import ReservedPorts
 from tupletree._security.authority import Authority
-from tupletree.connectors.formats import Json, Text
+from tupletree.connectors.formats import Json, Text, WithHeaders
 from tupletree.connectors.http import WebhookSpout
-from tupletree.errors import UsageError
+from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.testing.simulation.external import current
 
@@ -39,7 +39,7 @@ class Place:
 
     def submit(self, *, retry: Backoff = FAST, dead_letters: bool = False, **arguments: Any) -> None:
         spout = WebhookSpout(self.port, arguments.pop("format", Text()), **arguments)
-        topology = watched(spout, self._stand_in, retry=retry, dead_letters=dead_letters)  # type: ignore[arg-type]
+        topology = watched(spout, self._stand_in, retry=retry, dead_letters=dead_letters)
         self.cluster.submit("hooks", topology)
 
     def start(self, **arguments: Any) -> None:
@@ -321,6 +321,40 @@ def test_files_that_are_no_certificate_are_reported(place: Place) -> None:
     wait_until(lambda: any(sentence in str(error) for _, error in place.cluster.errors("hooks")), 20, what="it is told")
 
 
+def test_headers_reach_the_rows_of_a_format_that_takes_them(place: Place) -> None:
+    rows: list[Any] = []
+    builder = TopologyBuilder()
+    builder.set_spout("hooks", WebhookSpout(place.port, WithHeaders(Text())))
+    place.cluster.submit("hooks", builder.create_topology(), observer=lambda name, stream, row: rows.append(list(row)))
+    wait_until(place.is_listening, 20, what="the spout listens")
+    assert place.post(b"text", X_Event="created").status == 200
+    [[text, headers]] = rows
+    assert (text, headers["x-event"]) == ("text", "created")
+
+
+class Asking(Text):
+    """Text in a format that asks a service, which is away for the first time."""
+
+    blocking = True
+    has_asked = False
+
+    def decode(self, data: bytes) -> Sequence[Any]:
+        if not self.has_asked:
+            self.has_asked = True
+            raise UnavailableError("the service is away")
+        return super().decode(data)
+
+
+def test_a_body_that_cannot_be_decoded_now_is_answered_503(place: Place) -> None:
+    place.start(format=Asking())
+    reply = place.post(b"text", Idempotency_Key="k")
+    assert (reply.status, reply.text) == (503, "the body cannot be decoded now: send it again later")
+    with Callers(place.port) as callers:
+        waiting = [callers.post(b"text", Idempotency_Key="k") for _ in range(8)]
+        assert {one.result().status for one in waiting} == {200}
+    assert place.history.executed == {"text": 1}
+
+
 def test_open_and_refused_requests_are_shown(place: Place) -> None:
     place.start(max_in_flight=1)
     place.history.holds = True
@@ -329,12 +363,12 @@ def test_open_and_refused_requests_are_shown(place: Place) -> None:
         wait_until(lambda: place.history.held, 20, what="the bolt has the tuple")
         assert place.post(b"other").status == 503
         shown = place.cluster.metrics("hooks")
-        assert re.search(r"tupletree_webhook_open_requests\{.*\} 1\.0", shown)
+        assert re.search(r"tupletree_spout_outstanding_messages\{.*\} 1\.0", shown)
         assert re.search(r"tupletree_webhook_unavailable_total\{.*\} 1\.0", shown)
         place.history.finish()
         assert waiting.result().status == 200
     wait_until(
-        lambda: re.search(r"tupletree_webhook_open_requests\{.*\} 0\.0", place.cluster.metrics("hooks")),
+        lambda: re.search(r"tupletree_spout_outstanding_messages\{.*\} 0\.0", place.cluster.metrics("hooks")),
         20,
         what="it is over",
     )
@@ -352,7 +386,7 @@ def test_a_port_that_is_taken_is_reported_and_used_when_it_is_free(place: Place)
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"port": 70_000}, {"path": "orders"}, {"answer": "later"}, {"timeout_s": 0}, {"max_in_flight": 0},
+        {"port": 70_000}, {"port": 0}, {"path": "orders"}, {"answer": "later"}, {"timeout_s": 0}, {"max_in_flight": 0},
         {"max_body_bytes": 0}, {"max_keys": -1}, {"secret": ""},
     ],
     ids=str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -95,7 +96,9 @@ class HttpBolt(AsyncBolt):
 
     async def execute(self, tup: Tuple) -> None:
         try:
-            body, key = self.format.encode(tup), message_id(tup, self.id_field)
+            key = message_id(tup, self.id_field)
+            encode = self.format.encode
+            body = await asyncio.to_thread(encode, tup) if self.format.blocking else encode(tup)
         except FormatError as error:
             raise FailedException(str(error), retry=False) from error
         headers = self.headers if key is None else {**self.headers, "Idempotency-Key": key}

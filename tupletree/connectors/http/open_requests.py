@@ -28,6 +28,7 @@ FAILED: Final = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "the request failed: se
 FULL: Final = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are in process: send it again later")
 INACTIVE: Final = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "the topology is deactivated: send it again later")
 LATE: Final = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "the request is not processed yet: send it again later")
+UNDECODED: Final = sentence(HTTPStatus.SERVICE_UNAVAILABLE, "the body cannot be decoded now: send it again later")
 OTHER_BODY: Final = sentence(HTTPStatus.UNPROCESSABLE_ENTITY, "the key belongs to a request with another body")
 
 REMEMBERED: Final = (HTTPStatus.OK, HTTPStatus.UNPROCESSABLE_ENTITY)

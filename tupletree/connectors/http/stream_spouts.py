@@ -12,6 +12,7 @@ from tupletree.connectors.formats import Format, FormatError, Text
 from tupletree.connectors.http.addresses import checked_url, shown
 from tupletree.connectors.http.event_parser import EventParser, StreamEvent
 from tupletree.connectors.http.stream_reader import Stream, StreamEndedError, StreamReader
+from tupletree.connectors.source_thread import register_thread
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.reliable_spout import Message, ReliableSpout
@@ -31,7 +32,8 @@ class StreamSpout(ReliableSpout):
             raise UsageError(f"{name}: max_in_flight, silence_s and the size of a message must be more than 0")
         self.url = url
         self.format = format or Text()
-        self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
+        self.blocking = self.format.blocking
         self.max_ahead = max_in_flight
         self.silence_s = silence_s
         self.max_bytes = max_bytes
@@ -45,9 +47,7 @@ class StreamSpout(ReliableSpout):
         return row
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
-        text = "1 while the spout is connected to its queue."
-        context.register_own("spout_connected", "gauge", text, lambda: float(self._is_connected))
-        context.register_status(self._status)
+        register_thread(context, self, "queue", shown(self.url))
 
     def close(self) -> None:
         """Commit the last position, and end the connection."""
@@ -55,13 +55,24 @@ class StreamSpout(ReliableSpout):
         self._rows = None  # ends ``read``
 
     @property
-    def _is_connected(self) -> bool:
+    def is_connected(self) -> bool:
+        """True while the connection stands."""
         return self._reader is not None and self._reader.is_connected
 
-    def _status(self) -> Mapping[str, Any]:
-        state = {"stream": shown(self.url), "connected": self._is_connected}
-        problem = "" if self._reader is None else self._reader.problem
-        return state if self._is_connected or not problem else {**state, "error": problem}
+    @property
+    def outstanding(self) -> int:
+        """The number of messages from the oldest that is not processed up to the newest."""
+        return 0 if self._kept is None else len(self._kept)
+
+    @property
+    def lag(self) -> int | None:
+        """None: a server does not say how much it has to send."""
+        return None
+
+    @property
+    def error(self) -> str:
+        """The reason why the last connection was lost."""
+        return "" if self._reader is None else self._reader.problem
 
     def read(self) -> Iterator[Message | None]:
         reader = self._reader = StreamReader(self._open_stream, self.position or "", self.reconnect, self.max_ahead)
@@ -71,7 +82,7 @@ class StreamSpout(ReliableSpout):
                     self.collector.report_error(UnavailableError(f"{shown(self.url)}: {problem}"))
                 event = reader.take()
                 if event is not None:
-                    yield self._message(event)
+                    yield from self._messages(event)
                 elif reader.has_ended:
                     return
                 else:
@@ -80,21 +91,33 @@ class StreamSpout(ReliableSpout):
             self._reader = None
             reader.close()
 
-    def _message(self, event: StreamEvent) -> Message | None:
-        """Return the message of an event; None if it cannot be decoded, and is given up."""
+    def _messages(self, event: StreamEvent) -> Iterator[Message | None]:
+        """Yield the message of an event, and None while it cannot be decoded for now."""
         self._number += 1
-        id, position = event.id or f"#{self._number}", event.id or None
-        try:
-            return Message(self._row(self.format.decode(event.data), event), id, position)
-        except FormatError as error:
-            self._is_counted = False
-            self._read_rows += 1
-            self._last = position
-            pending = self._replay.begin([event.data], DEFAULT_STREAM, id, position)
-            reason = FailReason.of(self.context.component_id, self.context.task_id, error)
-            self._replay.count_attempt(pending, FailReason(reason.component, reason.task, reason.error, retry=False))
-            self._give_up(pending)
-            return None
+        id, position, failures, again_s = event.id or f"#{self._number}", event.id or None, 0, 0.0
+        while True:
+            try:
+                if self.context.clock() >= again_s:
+                    yield Message(self._row(self.format.decode(event.data), event), id, position)
+                    return
+            except UnavailableError as error:
+                failures += 1
+                again_s = self.context.clock() + self.reconnect.pause_s(failures)
+                self.collector.report_error(error)
+            except FormatError as error:
+                self._refuse(event.data, id, position, error)
+                return
+            yield None
+
+    def _refuse(self, data: bytes, id: str, position: str | None, error: FormatError) -> None:
+        """Give a message up that cannot be decoded."""
+        self._is_counted = False
+        self._read_rows += 1
+        self._last = position
+        pending = self._replay.begin([data], DEFAULT_STREAM, id, position)
+        reason = FailReason.of(self.context.component_id, self.context.task_id, error)
+        self._replay.count_attempt(pending, FailReason(reason.component, reason.task, reason.error, retry=False))
+        self._give_up(pending)
 
 
 class EventStreamSpout(StreamSpout):

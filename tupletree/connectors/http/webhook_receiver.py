@@ -15,7 +15,7 @@ import ssl
 from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from tupletree._daemon.http_connection import Limits, Receiver, Request
 from tupletree._daemon.http_listener import HttpListener
@@ -26,12 +26,13 @@ from tupletree.connectors.http.open_requests import (
     FULL,
     INACTIVE,
     LATE,
+    UNDECODED,
     Answer,
     OpenRequest,
     OpenRequests,
     sentence,
 )
-from tupletree.errors import ConfigError, UnavailableError
+from tupletree.errors import ConfigError, UnavailableError, UsageError
 
 MAX_KEY: Final = 255
 RETRY_AFTER_S: Final = 1
@@ -81,7 +82,11 @@ class WebhookReceiver:
         self._outcomes: deque[tuple[OpenRequest, Answer]] = deque()
         self._is_told = False  # ``_deliver`` will be called on the event loop
         self._is_active = True
-        self._refused = 0
+        self.refused = 0
+        """The number of responses with status 503."""
+        self.is_connected = False  # listens
+        self.lag: int | None = None
+        self.error = ""  # why it does not listen
         limits = Limits(connections=webhook.max_in_flight + SPARE_CONNECTIONS, retry_after_s=RETRY_AFTER_S)
         routes = {webhook.path: Receiver(self._receive, webhook.max_body_bytes)}
         self._listener = HttpListener(routes, limits)
@@ -91,7 +96,13 @@ class WebhookReceiver:
 
     def listen(self, port: int) -> int:
         """Listen, and return the real port. Raises UsageError if the port is in use, ConfigError for unusable files."""
-        return self._loop.run(self._listener.start(self._webhook.host, port, self._webhook.context()))
+        try:
+            bound = self._loop.run(self._listener.start(self._webhook.host, port, self._webhook.context()))
+        except UsageError as error:
+            self.error = str(error)
+            raise
+        self.is_connected = True
+        return bound
 
     def close(self) -> None:
         """End all connections."""
@@ -121,27 +132,26 @@ class WebhookReceiver:
         self._loop.call(self._set_active, is_active)
 
     @property
-    def open(self) -> int:
-        """The number of requests that are not answered for good. Any thread."""
+    def outstanding(self) -> int:
+        """The number of requests that are accepted and not processed. Any thread."""
         return len(self._requests)
-
-    @property
-    def refused(self) -> int:
-        """The number of responses with status 503. Any thread."""
-        return self._refused
 
     # On the event loop
 
     async def _receive(self, request: Request) -> Answer:
         answer = self._check(request)
+        if answer is None:
+            row = await self._decode(request)
+            again = self._check(request) if self._webhook.format.blocking else None  # others may have come meanwhile
+            answer = row if isinstance(row, tuple) else again or self._admit(request, row)
         if isinstance(answer, OpenRequest):
             answer = ACCEPTED if self._webhook.answer == "accepted" else await self._wait(answer)
         if answer[0] is HTTPStatus.SERVICE_UNAVAILABLE:
-            self._refused += 1
+            self.refused += 1
         return answer
 
-    def _check(self, request: Request) -> OpenRequest | Answer:
-        """Return the open request that a request is, becomes or joins, or the answer that it gets at once."""
+    def _check(self, request: Request) -> OpenRequest | Answer | None:
+        """Return the open request that a request joins, or the answer that it gets at once; None for a new request."""
         webhook, key = self._webhook, request.header(self._webhook.key_header)
         if webhook.secret is not None and not _is_signed(request, webhook.secret, webhook.signature_header):
             return sentence(
@@ -155,15 +165,23 @@ class WebhookReceiver:
                 return FULL if isinstance(known, OpenRequest) and self._requests.is_full else known
         if not self._is_active:
             return INACTIVE
-        if self._requests.is_full:
-            return FULL
+        return FULL if self._requests.is_full else None
+
+    async def _decode(self, request: Request) -> list[Any] | Answer:
+        """Return the row of a request, or the answer if there is none."""
+        format = self._webhook.format
+        headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         try:
-            row = webhook.format.decode(request.body)
+            if format.blocking:
+                return list(await asyncio.to_thread(format.decode_delivery, request.body, headers))
+            return list(format.decode_delivery(request.body, headers))
         except FormatError as error:
-            return sentence(HTTPStatus.BAD_REQUEST, str(error))
-        except UnavailableError as error:
-            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        admitted = OpenRequest(key, request.body, row)
+            return sentence(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
+        except UnavailableError:
+            return UNDECODED
+
+    def _admit(self, request: Request, row: list[Any]) -> OpenRequest:
+        admitted = OpenRequest(request.header(self._webhook.key_header), request.body, row)
         self._requests.admit(admitted)
         self._arrivals.put(admitted)
         return admitted

@@ -11,6 +11,7 @@ from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, Raw
 from tupletree.connectors.http.open_requests import FAILED, GIVEN_UP, PROCESSED, Answer, OpenRequest
 from tupletree.connectors.http.webhook_receiver import Webhook, WebhookReceiver
+from tupletree.connectors.source_thread import register_thread
 from tupletree.errors import UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
@@ -41,7 +42,7 @@ class WebhookSpout(ReplayingSpout):
     taken, the task reports it, and tries again.
 
     Args:
-        port: the port of the first task; 0: any free port, shown by ``tupletree describe``.
+        port: the port of the first task, from 1.
         format: decodes bodies; its fields are the spout's outputs.
         host: the address to listen on; "0.0.0.0" for callers on other machines.
         path: the path of the requests; a query is ignored.
@@ -83,8 +84,8 @@ class WebhookSpout(ReplayingSpout):
     ) -> None:
         known_secret = secret.encode() if isinstance(secret, str) else secret
         self.format = format or Raw()
-        self.outputs = list(self.format.fields)  # type: ignore[misc]  # set per instance, unlike in other spouts
-        _check("port", port, 0 <= port <= MAX_PORT, f"a port from 0 to {MAX_PORT}")
+        self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
+        _check("port", port, 1 <= port <= MAX_PORT, f"a port from 1 to {MAX_PORT}")
         _check("path", path, path.startswith("/") and "?" not in path, "a path that begins with / and has no query")
         _check("answer", answer, answer in ("processed", "accepted"), "'processed' or 'accepted'")
         _check("timeout_s", timeout_s, timeout_s > 0, "more than 0 seconds")
@@ -100,20 +101,13 @@ class WebhookSpout(ReplayingSpout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self._requests: dict[Pending, OpenRequest] = {}
         self._answers: dict[Pending, Answer] = {}  # of requests that are given up
-        self._port: int | None = None
-        self._problem = ""
         self._listen_at_s = 0.0
         receiver = self._receiver = WebhookReceiver(self._webhook)
-        context.outstanding = lambda: receiver.open - len(self._requests)
-        text = "Requests that a webhook spout has accepted and that are not processed."
-        context.register_own("webhook_open_requests", "gauge", text, lambda: receiver.open)
+        context.outstanding = lambda: receiver.outstanding - len(self._requests)
+        port = self._webhook.port + context.task_index
+        register_thread(context, receiver, "queue", f"HTTP port {port}, path {self._webhook.path}")
         text = "Requests that a webhook spout has answered with status 503."
         context.register_own("webhook_unavailable", "counter", text, lambda: receiver.refused)
-        context.register_status(self._status)
-
-    def _status(self) -> Mapping[str, Any]:
-        shown: dict[str, Any] = {"port": self._port, "open": self._receiver.open, "unavailable": self._receiver.refused}
-        return {**shown, "error": self._problem} if self._problem else shown
 
     def close(self) -> None:
         self._receiver.close()
@@ -127,7 +121,7 @@ class WebhookSpout(ReplayingSpout):
     def next_tuple(self) -> None:
         if self._send_due():
             return
-        if self._port is None and not self._listen():
+        if not self._receiver.is_connected and not self._listen():
             return
         request = self._receiver.next()
         if request is not None:
@@ -141,14 +135,13 @@ class WebhookSpout(ReplayingSpout):
         if now_s < self._listen_at_s:
             return False
         self._listen_at_s = now_s + LISTEN_AGAIN_S
+        told = self._receiver.error
         try:
-            self._port = self._receiver.listen(self._webhook.port and self._webhook.port + self.context.task_index)
+            self._receiver.listen(self._webhook.port + self.context.task_index)
         except UsageError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
+            if str(error) != told:
                 self.collector.report_error(error)
             return False
-        self._problem = ""
         return True
 
     def _give_up(self, pending: Pending) -> None:
