@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +79,34 @@ def test_events_in_process_are_emitted_again_over_a_reconnect(follower: Follower
     follower.wait_executed(*numbered(0, 20))
     follower.server.cut()
     follower.wait(lambda: set(follower.history.executed.values()) == {3})
+
+
+class Saved(EventStreamSpout):
+    """Keeps the id of the last processed event in a file."""
+
+    def __init__(self, url: str, path: Path) -> None:
+        super().__init__(url)
+        self.path = path
+        self.commit_interval_s = 0
+
+    def setup(self) -> None:
+        self.position = self.path.read_text() if self.path.exists() else None
+
+    def commit(self, position: Any) -> None:
+        self.path.write_text(position)
+
+
+def test_a_spout_that_keeps_the_id_resumes_after_what_was_processed(follower: Follower, tmp_path: Path) -> None:
+    spout = Saved(follower.server.url, tmp_path / "id")
+    follower.server.events += ["a", "b", "poison", "c"]
+    follower.start(spout, retry=FAST)
+    follower.wait_executed("a", "b", "poison", "c")
+    follower.wait(lambda: spout.path.exists() and spout.path.read_text() == "2")
+    follower.cluster.kill("stream")
+    follower.start(spout, retry=FAST)
+    follower.wait(lambda: follower.history.executed["c"] == 2)
+    assert follower.server.last_ids == [None, "2"]
+    assert (follower.history.executed["a"], follower.history.executed["b"]) == (1, 1)
 
 
 def test_without_ids_what_is_sent_meanwhile_is_lost_and_nothing_is_skipped(follower: Follower) -> None:

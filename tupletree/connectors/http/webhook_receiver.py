@@ -13,7 +13,7 @@ import hmac
 import queue
 import ssl
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ class Webhook:
     max_body_bytes: int
     key_header: str
     max_keys: int
-    secret: bytes | None
+    secret: bytes | None = field(repr=False)
     signature_header: str
     tls: tuple[str, str] | None
 
