@@ -124,7 +124,8 @@ class NotesApart(SimulatedSink):
         if note is not None and note.txid >= attempt.txid:
             return False
         table.rows.update(message for (message,) in rows)
-        self.worker.world.mishap("dies")
+        if self.worker.world.is_faulty and self.worker.world.rng.random() < 0.3:
+            raise UnavailableError("the connection is cut between rows and note")
         return table.commit(self.owner, attempt, [])
 
 
@@ -172,7 +173,7 @@ BROKEN: dict[str, Rules] = {
     "each life is an owner": Rules(write=EachLifeIsAnOwner, shape=SHAPE),
     "tries once": Rules(write=TriesOnce, shape={**SHAPE, "arrival_s": 4.0}, faults=AWAY),
     "writes what is prepared": Rules(write=WritesWhatIsPrepared, shape=SHAPE),
-    "notes apart": Rules(sink=NotesApart, shape={**SHAPE, "arrival_s": 4.0}, faults={"mishaps": 0.05}),
+    "notes apart": Rules(sink=NotesApart, shape=SHAPE),
     "looks for no note": Rules(sink=LooksForNoNote, shape=SHAPE),
     "takes older transactions": Rules(sink=TakesOlder, shape=SHAPE),
     "tells initialised bolts alone": Rules(stateful=TellsInitialisedBoltsAlone, shape=SHAPE),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 import psycopg
+import redis
 
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.postgres import PostgresSink
+from tupletree.connectors.redis_hashes import RedisHashSink
 from tupletree.connectors.sqlite import SqliteSink
 
 COLUMNS = {"word": "string", "count": "bigint"}
@@ -92,3 +96,32 @@ class PostgresPlace:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tupletree'"
             )
+
+
+class RedisPlace:
+    """A prefix of a server."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._prefix = f"s{uuid.uuid4().hex[:12]}"
+
+    def sink(self) -> ColumnSink:
+        return RedisHashSink(self._server.url, self._prefix, COLUMNS, key="word", timeout_s=1)
+
+    def counts(self) -> Mapping[str, int]:
+        with redis.Redis.from_url(self._server.url, decode_responses=True) as client:
+            names = client.keys(f"{self._prefix}:*")
+            return {name.split(":")[1]: int(client.hget(name, "count")) for name in names}
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        [process, *_] = self._server.processes()
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+    def cut(self) -> None:
+        with redis.Redis.from_url(self._server.url) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal")

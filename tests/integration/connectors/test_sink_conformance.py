@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sink_places import PostgresPlace, SinkPlace, SqlitePlace
+from sink_places import PostgresPlace, RedisPlace, SinkPlace, SqlitePlace
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
@@ -30,6 +30,11 @@ def postgres_server() -> Iterator[PostgresServer]:
     yield from running(PostgresServer)
 
 
+@pytest.fixture(scope="module")
+def redis_server() -> Iterator[RedisServer]:
+    yield from running(RedisServer)
+
+
 def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
     """A server that runs while a module needs it."""
     if reason := kind.missing():
@@ -42,10 +47,12 @@ def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
         server.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> SinkPlace:
     if request.param == "sqlite":
         return SqlitePlace(tmp_path)
+    if request.param == "redis":
+        return RedisPlace(request.getfixturevalue("redis_server"))
     return PostgresPlace(request.getfixturevalue("postgres_server"))
 
 

@@ -18,33 +18,23 @@ import contextlib
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PythonException
 
-from tupletree._sinks.redis_script import MERGE
-from tupletree._sinks.redis_values import Column, checked_columns, hash_name, packed
+from tupletree._sinks.redis_commits import Staged, check_owner, merge, stage
+from tupletree._sinks.redis_values import checked_columns, hash_name, packed
+from tupletree._sinks.sql_rules import Writer
 from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
+from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sink import Sink, SinkScope
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FORMAT = 1
-STAGED_EXPIRES_S = 24 * 3600
-"""Time after which staged rows expire if their driver is never restarted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """The staged result of a job: its columns, and the keys with their numbers of parts."""
-
-    columns: Sequence[Column]
-    keys: Sequence[tuple[str, int]]
 
 
 class RedisHashes(Sink):
@@ -123,7 +113,7 @@ class RedisHashes(Sink):
             found, owner = client.hmget(about, "format", "transactional_id")
             if int(found) > FORMAT:
                 raise UsageError(f"{self!r} was written by a newer version of Tupletree (format {int(found)})")
-            self._check_owner(owner)
+            check_owner(repr(self), owner, self._id)
             self._remove_staged(client, "")  # all left by earlier drivers: this driver has staged nothing yet
 
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> Staged:
@@ -142,33 +132,10 @@ class RedisHashes(Sink):
         return Staged(columns, [(row.name, row.parts) for row in keys])
 
     def commit(self, attempt: TransactionAttempt, staged: Staged) -> None:
-        keys = [f"{self.prefix}#about", f"{self.prefix}#undo", f"{self.prefix}#staged", *dict(staged.keys)]
-        arguments: list[str | int] = [self._id, *attempt, int(self._is_opaque), self.prefix, len(staged.columns)]
-        for column in staged.columns:
-            arguments += column
-        arguments += [parts for _, parts in staged.keys]
+        writer = Writer(self._id, f"{self.prefix}#about", f"{self.prefix}#undo", self._is_opaque)
         with self._address.client() as client:
-            word, *details = client.register_script(MERGE)(keys=keys, args=arguments)
-        match word.decode(), *(detail.decode(errors="replace") for detail in details):
-            case ("done",):
-                self.discard(attempt, staged)  # keys of task runs that Spark did not use
-            case "stale", txid, number:
-                mark = TransactionAttempt(int(txid), int(number))
-                raise StaleAttemptError(
-                    f"{self!r}: {attempt} is over, since {mark} has been written. If this persists, another pipeline"
-                    " writes here, or the progress of this pipeline was deleted: give this pipeline a new prefix"
-                )
-            case "another", owner:
-                self._check_owner(owner.encode())
-            case ("unmarked",):
-                raise UsageError(
-                    f"{self!r}: {attempt} replays a batch that was committed while the source was not opaque, and the"
-                    " source is opaque now: give this pipeline a new prefix"
-                )
-            case "missing", name:
-                raise UnavailableError(f"{self!r}: the rows that {attempt} staged as {name!r} are gone")
-            case _, name, problem:
-                raise UsageError(f"{self!r}: {name!r} cannot take a row of {attempt}: {problem}")
+            merge(client, repr(self), writer, attempt, self.prefix, f"{self.prefix}#staged", staged)
+        self.discard(attempt, staged)  # keys of task runs that Spark did not use
 
     def discard(self, attempt: TransactionAttempt, staged: Any) -> None:
         with contextlib.suppress(UnavailableError), self._address.client() as client:  # a key left behind expires
@@ -187,13 +154,6 @@ class RedisHashes(Sink):
             if name.startswith(start.encode()):
                 client.pipeline().delete(name).srem(index, name).execute()
 
-    def _check_owner(self, owner: bytes) -> None:
-        if owner != self._id.encode():
-            raise UsageError(
-                f"{self!r} belongs to the pipeline {owner.decode(errors='replace')!r}, not {self._id!r}: give it"
-                " another prefix"
-            )
-
 
 class Stager:
     """Function that Spark calls in its Python workers: takes rows, yields the key that holds them, if there are any."""
@@ -208,13 +168,8 @@ class Stager:
         # Unique per run: a task that is retried, or runs twice, comes here twice.
         name = self._start + uuid.uuid4().hex
         rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        parts = 0
-        for chunk in packed(rows, self._keys):
-            with self._address.client() as client:
-                steps = client.pipeline(transaction=True)
-                steps.sadd(self._index, name).expire(self._index, STAGED_EXPIRES_S)
-                steps.hset(name, str(parts), chunk).expire(name, STAGED_EXPIRES_S).execute()
-            parts += 1
+        with self._address.client() as client:
+            parts = stage(client, self._index, name, packed(rows, self._keys))
         if parts:
             yield pa.RecordBatch.from_pydict({"name": [name], "parts": pa.array([parts], pa.int64())})
 
