@@ -13,17 +13,15 @@ docs/adr/0035-rows-wait-in-the-state-until-commit.md has the proof.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tupletree._checkpoints.settings import state_id
-from tupletree._limits import shown
-from tupletree._wire.codec import encode_value
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, StatefulBolt, TopologyContext
-from tupletree.connectors.row_sinks import sorted_rows
+from tupletree.connectors.row_sinks import plain_row, sorted_rows
 from tupletree.connectors.transactional_sink import TransactionalSink
-from tupletree.errors import ConfigError, ConflictError, UnregisteredTypeError
+from tupletree.errors import ConfigError, ConflictError
 from tupletree.state.contract import KeyValueState
 from tupletree.state.providers import is_durable
 from tupletree.tuples import Tuple
@@ -89,7 +87,7 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         items, refused = sorted_rows(self.sink, tuples)
         self._rows += [list(row) for _, row in items]
         for tup, fault in refused:
-            self.collector.emit([_plain(tup.values), str(fault)], tup, "rejected")
+            self.collector.emit([plain_row(tup.values), str(fault)], tup, "rejected")
         for _, fault in refused[:1]:  # the others of a batch are alike
             self.collector.report_error(fault)
         self.collector.ack_many(tuples)
@@ -133,12 +131,3 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         if owner != self._owner:
             self.sink.open(owner)
             self._owner = owner
-
-
-def _plain(row: Sequence[Any]) -> list[Any]:
-    """Return a row that every worker can send."""
-    try:
-        encode_value(list(row))
-    except UnregisteredTypeError:
-        return [shown(value) for value in row]
-    return list(row)

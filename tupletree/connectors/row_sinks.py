@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from tupletree._limits import shown
+from tupletree._wire.codec import encode_value
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.connectors.transactional_sink import Row, TransactionalSink
-from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
+from tupletree.errors import (
+    FailedException,
+    ReportedFailedException,
+    UnavailableError,
+    UnregisteredTypeError,
+    UsageError,
+)
 from tupletree.tuples import Tuple
 
 
@@ -68,3 +77,12 @@ def sorted_rows(
     faults = sink.faults([row for _, row in items])
     refused += [(items[index][0], fault) for index, fault in faults.items()]
     return [item for index, item in enumerate(items) if index not in faults], refused
+
+
+def plain_row(row: Sequence[Any]) -> list[Any]:
+    """Return a row that every worker can send."""
+    try:
+        encode_value(list(row))
+    except UnregisteredTypeError:
+        return [shown(value) for value in row]
+    return list(row)

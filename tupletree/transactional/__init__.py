@@ -26,6 +26,7 @@ from tupletree.transactional.files import FilePartitionSpout
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tupletree.transactional.planned_log import PlannedLogSpout
+from tupletree.transactional.sinks import SinkCommitter
 from tupletree.transactional.spouts import (
     CommittingEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -59,6 +60,7 @@ __all__ = [
     "PostgresDatabase",
     "RedisDatabase",
     "ReportedFailedException",
+    "SinkCommitter",
     "SqliteDatabase",
     "StaleAttemptError",
     "TransactionAttempt",

@@ -1,0 +1,61 @@
+"""SinkCommitter: rows of a transactional topology, written once to a transactional sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tupletree.connectors.row_sinks import plain_row, sorted_rows
+from tupletree.connectors.transactional_sink import TransactionalSink
+from tupletree.errors import ReportedFailedException, UsageError
+from tupletree.transactional.bolts import BatchBolt, Committer
+from tupletree.tuples import Tuple
+
+
+class SinkCommitter(BatchBolt, Committer):
+    """Writes each tuple of a batch as a row, when the batch commits: each task in one transaction of the sink.
+
+        builder.set_bolt("out", SinkCommitter(sink, "words")).fields_grouping("count", "word")
+
+    A batch that is committed again finds its note, or, behind an opaque spout, takes back what its earlier attempt has
+    written. Group the input by the fields of the key: rows of different tasks have no order.
+
+    ``owner``: the id of the notes; use the transactional id of the topology. If the number of tasks is changed, submit
+    under another transactional id and owner behind an opaque spout: rows of an attempt that failed at the end would
+    stay.
+
+    A row that cannot be stored is reported and emitted on the stream ``rejected``, with the reason. A row that the
+    system refuses, as by a constraint, fails its batch, which is retried until the system takes the row; the error says
+    why.
+
+    Raises UsageError if the owner is not a text.
+    """
+
+    outputs = {"rejected": ["row", "reason"]}
+
+    def __init__(self, sink: TransactionalSink, owner: str) -> None:
+        if not isinstance(owner, str) or not owner:
+            raise UsageError(f"SinkCommitter: owner is {owner!r}; the transactional id of the topology was expected")
+        self.sink = sink
+        self.owner = owner
+        self._tuples: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> None:
+        self._tuples.append(tup)
+
+    def finish_batch(self) -> None:
+        items, refused = sorted_rows(self.sink, self._tuples)
+        for tup, fault in refused:
+            self.collector.emit([plain_row(tup.values), str(fault)], "rejected")
+        for _, fault in refused[:1]:  # the others of a batch are alike
+            self.collector.report_error(fault)
+        rows: list[Any] = [row for _, row in items]
+        if not rows and not self.is_opaque:
+            return
+        context = self.context
+        tasks = len(context.component_tasks(context.component_id))
+        owner = f"{self.owner}/{context.component_id}/{context.task_index} of {tasks}"
+        self.sink.open(owner, is_opaque=self.is_opaque)
+        try:
+            self.sink.commit(self.batch_id, rows)
+        except UsageError as error:  # ends no worker: another attempt may find the table repaired
+            raise ReportedFailedException(str(error)) from error
