@@ -16,9 +16,9 @@ SPARK = {"pyspark", "py4j", "pandas", "pyarrow"}
 TOKENS = {"jwt", "cryptography"}  # only where they are configured
 
 
-def imported_by(module: str) -> set[str]:
-    """What is in sys.modules of a new process that has imported ``module``."""
-    code = f"import sys, {module}; print(*sys.modules)"
+def imported_by(modules: str) -> set[str]:
+    """What is in sys.modules of a new process that has imported ``modules``."""
+    code = f"import sys, {modules}; print(*sys.modules)"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
@@ -36,8 +36,7 @@ def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) ->
 
 def test_a_state_provider_imports_what_it_needs_when_it_is_used() -> None:
     needless = {"redis", "sqlite3", "kazoo", "tupletree.transactional"}
-    for module in ("tupletree.state", "tupletree.state.providers", "tupletree.state.memory"):
-        assert imported_by(module) & needless == set()
+    assert imported_by("tupletree.state, tupletree.state.providers, tupletree.state.memory") & needless == set()
     assert imported_by("tupletree.state.sqlite") & needless == {"sqlite3"}
     assert imported_by("tupletree.state.redis") & needless == set()
     with pytest.raises(AttributeError, match=r"^module 'tupletree\.state' has no attribute 'Provider'$"):

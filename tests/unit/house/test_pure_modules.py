@@ -37,7 +37,8 @@ def imports(node: ast.AST, name: str) -> Iterator[str]:
         yield from (base, *(f"{base}.{alias.name}" for alias in node.names))
     elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
         for child in ast.iter_child_nodes(node):
-            yield from imports(child, name)
+            if not isinstance(child, ast.expr):  # nothing is imported within an expression
+                yield from imports(child, name)
 
 
 def faults(modules: dict[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import Phase as Step
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -28,9 +28,11 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )  # fmt: skip
 TO_FIND = settings(
-    SETTINGS, max_examples=5000, phases=[Step.generate], report_multiple_bugs=False, derandomize=True, print_blob=False
+    SETTINGS, max_examples=5000, phases=[Step.generate], report_multiple_bugs=False, print_blob=False
 )
 """As above; that there is a fault suffices, its smallest example is of no interest."""
+SEED = 0
+"""Finds every broken rule within 140 histories. Where Hypothesis draws otherwise, it takes longer, and finds them too."""
 
 
 class Pipelines(RuleBasedStateMachine):
@@ -350,4 +352,4 @@ class CommitsAfterAReplay(Jobs):
 def test_a_broken_rule_is_found_out(broken: Callable[[Retries], Jobs]) -> None:
     machine = type("Machine", (Pipelines,), {"make": staticmethod(broken)})
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine, settings=TO_FIND)
+        run_state_machine_as_test(seed(SEED)(machine), settings=TO_FIND)
