@@ -32,6 +32,23 @@ ONE_PROCESS = ("integration/spark", "integration/badinput")
 """Folders whose files share a Spark session or a cluster, and so run in one process, from the beginning."""
 
 
+class Folder(pytest.Package):
+    """A folder of tests. What its conftest.py makes with scope "package" ends with it.
+
+    pytest itself ends such a fixture with the folder only where that has an ``__init__.py``, and otherwise with the
+    session: a cluster of one folder would then run, and take its share of the machine, beside all tests that follow.
+    """
+
+    def setup(self) -> None:
+        """Import no ``__init__.py``: there is none."""
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector:
+    """Collect each folder as a ``Folder``."""
+    folder: pytest.Collector = Folder.from_parent(parent, path=path)
+    return folder
+
+
 def pytest_sessionstart() -> None:
     """Make Hypothesis's table of characters, which takes a second in a fresh checkout. Otherwise the first test that
     draws a text pays for it, and its health check calls the test's own strategy too slow."""

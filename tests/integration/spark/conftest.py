@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process that can share it: a start takes seconds."""
+"""One Spark session for all tests of this folder that can share it: a start takes seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """A session on two cores of this machine."""
     try:
