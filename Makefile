@@ -29,7 +29,7 @@ PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/t
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
-LARGE += RULE_EXAMPLES=300 REPORT_SEEDS=4 JOB_EXAMPLES=150 SIMULATED_SEEDS=1000
+LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000
 
 .PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
 
@@ -65,7 +65,7 @@ test: setup servers ## run the tests but the long ones, and those of compiled mo
 		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 3 $(FILES) $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
-	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized" -n 2 $(FILES) $(PYTEST_ARGS)
+	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)

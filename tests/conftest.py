@@ -20,8 +20,11 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from tupletree._devcluster.guard import Guard
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 
-settings.register_profile("no-clock", deadline=None)  # a deadline would judge the machine's load
-settings.load_profile("no-clock")
+PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "30"))
+"""The number of inputs that Hypothesis draws for a test that does not say its own."""
+# Without a deadline, which would judge the machine's load.
+settings.register_profile("ours", max_examples=PROPERTY_EXAMPLES, deadline=None)
+settings.load_profile("ours")
 
 TESTS = Path(__file__).parent
 LONG = ("chaos", "fuzz", "network")

@@ -10,7 +10,7 @@ from array import array
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.acker.ledger import Ledger, Verdicts
@@ -116,7 +116,6 @@ def acked_of(verdicts: Verdicts) -> dict[int, int]:
     return {root: task for task, roots in verdicts.acked.items() for root in roots}
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(0, 40), st.data())
 def test_any_order_and_any_combination_gives_one_verdict(seed: int, trees: int, size: int, data: st.DataObject) -> None:
     rng = random.Random(seed)
@@ -139,7 +138,6 @@ def test_any_order_and_any_combination_gives_one_verdict(seed: int, trees: int, 
     assert len(ledger) == ledger.trees == 0
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 30), st.data())
 def test_repeated_updates_never_ack_a_pending_tree(seed: int, size: int, data: st.DataObject) -> None:
     """No transport here repeats an update; were it to happen, a tree may expire, but it is never acked too early."""
@@ -155,7 +153,6 @@ def test_repeated_updates_never_ack_a_pending_tree(seed: int, size: int, data: s
         assert not apply(ledger, [update])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 20))
 def test_a_lost_update_ends_in_expiry_and_nothing_else(seed: int, size: int) -> None:
     rng = random.Random(seed)
@@ -172,7 +169,6 @@ def test_a_lost_update_ends_in_expiry_and_nothing_else(seed: int, size: int) -> 
     assert [sum(map(len, ledger.rotate(0.0).expired.values())) for _ in range(3)] == [0, 0, 1]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["batch", "fail", "reset", "rotate"]), max_size=60))
 def test_every_initialised_tree_ends_exactly_once(seed: int, steps: list[str]) -> None:
     """Acked, failed or expired: one of them, once; and the registry (trees, totals, births) agree at every step."""

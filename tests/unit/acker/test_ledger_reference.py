@@ -111,7 +111,6 @@ def history(rng: random.Random, both: Both, steps: int, roots: int, most: int) -
         )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([3, 40, 1000, 5000]),

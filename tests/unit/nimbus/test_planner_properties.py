@@ -71,7 +71,6 @@ def ackers() -> st.SearchStrategy[dict[str, Acker]]:
     return draining.map(lambda found: {name: Acker(f"{name}:1", one) for name, one in found.items()})
 
 
-@settings(max_examples=60, deadline=None)
 @given(snapshots())
 def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
     after = settled(snapshot)
@@ -93,7 +92,6 @@ def test_a_settled_cluster_keeps_its_promises(snapshot: Snapshot) -> None:
             assert set(placed) == set(executors_of_record(one)), "a slot is free and an executor waits"
 
 
-@settings(max_examples=60, deadline=None)
 @given(snapshots(), st.integers(0, 3))
 def test_a_leader_that_dies_between_two_writes_leaves_what_the_next_one_can_finish(
     snapshot: Snapshot, written: int
@@ -143,7 +141,6 @@ def test_deciding_that_nothing_changes_grows_with_topologies_and_supervisors_not
     gone=st.sets(st.sampled_from("abcd"), max_size=2),
     silent=st.integers(0, 7),
 )
-@settings(max_examples=150, deadline=None)
 def test_a_topology_is_placed_as_if_every_slot_had_been_looked_at(
     supervisors: dict[str, set[int]],
     wanted: list[tuple[int, int]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tupletree.nimbus.leader.scheduler import Request, Slot, even_sizes, interleaved, place, place_from_scratch
@@ -110,7 +110,6 @@ def requests(draw: st.DrawFn) -> Request:
     return Request(wanted, draw(st.integers(1, 8)), alive, offered, suspect)
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_every_executor_is_placed_exactly_once_if_there_is_a_slot(request: Request) -> None:
     placed = [executor for run in place(request).values() for executor in run]
@@ -120,14 +119,12 @@ def test_every_executor_is_placed_exactly_once_if_there_is_a_slot(request: Reque
         assert set(placed) == set(request.executors)
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_new_work_goes_to_offered_slots_only(request: Request) -> None:
     for slot, run in place(request).items():
         assert slot in request.offered or run == tuple(sorted(request.alive[slot]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_no_more_workers_than_wanted(request: Request) -> None:
     assert len(place(request)) <= max(request.workers, 1)
@@ -143,7 +140,6 @@ def test_no_more_workers_than_wanted(request: Request) -> None:
         [Slot("a", 1)],
     )
 )
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_the_outcome_is_stable(request: Request) -> None:
     after = place(request)
@@ -151,7 +147,6 @@ def test_the_outcome_is_stable(request: Request) -> None:
     assert place(Request(request.executors, request.workers, after, request.offered)) == after
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_nothing_moves_without_need(request: Request) -> None:
     """All run, in as many slots as there should be: nothing moves, however unevenly they run."""
@@ -161,7 +156,6 @@ def test_nothing_moves_without_need(request: Request) -> None:
         assert place(request) == {slot: tuple(sorted(run)) for slot, run in request.alive.items()}
 
 
-@settings(max_examples=60, deadline=None)
 @given(requests())
 def test_a_slot_of_the_right_size_keeps_its_worker(request: Request) -> None:
     """Where there is room, as many workers stay untouched as the even spread has places of their size."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree._coord.forms import decode, encode
@@ -63,7 +63,6 @@ def test_even_an_executor_for_each_of_the_most_tasks_fits() -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=600), max_size=20))
-@settings(max_examples=50, deadline=None)
 def test_assignments_of_any_shape_come_back_as_they_were(shape: list[list[tuple[int, int]]]) -> None:
     assignment = pb.Assignment(topology_id="t", version=3)
     for port, executors in enumerate(shape):

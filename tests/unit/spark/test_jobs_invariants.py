@@ -7,7 +7,6 @@ The machine plays the coordinator (which emits, replays, permits one commit at a
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,15 +23,13 @@ from tupletree.spark.jobs import Ack, Cancel, Commit, Effect, Fail, Finish, Job,
 ACTIVE = 3
 RETRIES = Retries(most=2, first_pause_s=1.0, longest_pause_s=3.0)
 SETTINGS = settings(
-    max_examples=int(os.environ.get("JOB_EXAMPLES", "50")), stateful_step_count=40, deadline=None, database=None,
+    stateful_step_count=40, database=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )  # fmt: skip
-TO_FIND = settings(
-    SETTINGS, max_examples=5000, phases=[Step.generate], report_multiple_bugs=False, print_blob=False
-)
+TO_FIND = settings(SETTINGS, max_examples=5000, phases=[Step.generate], report_multiple_bugs=False, print_blob=False)
 """As above; that there is a fault suffices, its smallest example is of no interest."""
 SEED = 0
-"""Finds every broken rule within 140 histories. Where Hypothesis draws otherwise, it takes longer, and finds them too."""
+"""Finds each broken rule within 140 histories. A Hypothesis that draws otherwise finds them too, perhaps later."""
 
 
 class Pipelines(RuleBasedStateMachine):

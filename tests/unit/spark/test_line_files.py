@@ -52,7 +52,7 @@ def test_a_last_line_may_lack_its_end_only_if_the_file_is_complete(tmp_path: Pat
     least=st.integers(1, 9),
     block=st.integers(1, 9),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_wherever_ranges_are_cut_every_line_is_read_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -206,5 +206,5 @@ class SlotWorld(RuleBasedStateMachine):
         assert not self.presences and not self.alive
 
 
-SlotWorld.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+SlotWorld.TestCase.settings = settings(stateful_step_count=40)
 TestSlotWorld = SlotWorld.TestCase

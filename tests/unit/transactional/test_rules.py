@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.attempt import TransactionAttempt
@@ -17,7 +16,6 @@ from tupletree.transactional.databases.memory import MemoryDatabase
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 
 A = TransactionAttempt
-RULE_EXAMPLES = int(os.environ.get("RULE_EXAMPLES", "100"))
 
 
 @pytest.fixture
@@ -187,15 +185,11 @@ def write_late(
         assert values.items() == before
 
 
-@pytest.mark.sized
-@settings(max_examples=RULE_EXAMPLES, deadline=None)
 @given(transactions)
 def test_opaque_every_transaction_takes_effect_once_with_the_contents_that_committed(history: list[list[Try]]) -> None:
     play(OpaqueMap(MemoryDatabase(), "counts"), history)
 
 
-@pytest.mark.sized
-@settings(max_examples=RULE_EXAMPLES, deadline=None)
 @given(transactions)
 def test_transactional_every_transaction_takes_effect_once(history: list[list[Try]]) -> None:
     identical = [[Try(attempts[0].content, t.tasks, t.writers, t.stragglers) for t in attempts] for attempts in history]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from window_reference import Evaluated, Reference, Row, late
 
@@ -50,7 +50,6 @@ class Watched:
         assert {*self.spans.kept, *self.spans.unseen} == self.reference.held()
 
 
-@settings(max_examples=600, deadline=None)
 @given(
     windows,
     st.integers(0, 8),
@@ -79,7 +78,6 @@ def test_windows_in_event_time(
     assert verdicts == late(in_us, STREAMS, lag * MS)
 
 
-@settings(max_examples=400, deadline=None)
 @given(windows, st.lists(st.tuples(st.booleans(), st.integers(0, 9_000)), max_size=50))
 def test_windows_in_processing_time(
     window: tuple[Count | Duration, Count | Duration], steps: list[tuple[bool, int]]
@@ -95,7 +93,6 @@ def test_windows_in_processing_time(
         watched.check()
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.integers(1, 4),
     st.integers(0, 9_999),

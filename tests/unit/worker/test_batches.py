@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import pack_u64
@@ -36,7 +36,6 @@ def over_the_wire(message: worker_pb2.Batch) -> worker_pb2.Batch:
     return worker_pb2.Batch.FromString(message.SerializeToString())
 
 
-@settings(max_examples=100, deadline=None)
 @given(rows)
 def test_rows_survive_the_wire(sent: list[Row]) -> None:
     message = over_the_wire(encode(ORIGIN, 12, Rows.of(sent)))
@@ -48,7 +47,6 @@ def test_rows_survive_the_wire(sent: list[Row]) -> None:
 attempts = st.builds(TransactionAttempt, st.integers(1, 3), st.integers(0, 1))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(attempts, values).map(list), min_size=1, max_size=5))
 def test_rows_of_transactions_survive_the_wire_whether_they_share_their_attempt_or_not(sent: list[list[Any]]) -> None:
     message = over_the_wire(encode(ORIGIN, 12, Rows.of([(row, UNANCHORED, 0) for row in sent])))
@@ -76,7 +74,6 @@ def test_a_first_value_makes_up_for_one_that_the_rows_lack_and_no_more() -> None
         decode(lacking, ORIGIN)
 
 
-@settings(max_examples=50, deadline=None)
 @given(rows)
 def test_roots_of_a_message_are_those_of_its_rows(sent: list[Row]) -> None:
     expected: set[int] = set()
@@ -175,7 +172,6 @@ def test_values_that_are_not_the_rows_announced_are_refused(values: bytes) -> No
     assert sorted(roots_of(broken)) == [5, 7, 9]  # what to fail in its stead
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=64), st.data())
 def test_noise_is_refused_or_decoded_and_never_anything_else(noise: bytes, data: st.DataObject) -> None:
     whole = message().SerializeToString()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.testing.wait import wait_until
@@ -35,7 +35,6 @@ def test_closing_what_is_closed_tells_nobody() -> None:
     assert len(changes) == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.frozensets(st.integers(1, 5))), max_size=30))
 def test_closed_is_always_the_union_of_what_the_sources_close(steps: list[tuple[str, frozenset[int]]]) -> None:
     gate = Gate(lambda: None)

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import xor
 
 from hand_driven import inits, xors
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree._wire.packed import unpack_u32, unpack_u64
@@ -40,7 +40,6 @@ def updates_of(given_reports: list[tuple]) -> AckUpdates:
     return updates
 
 
-@settings(max_examples=100, deadline=None)
 @given(reports)
 def test_inits_and_acks_come_to_the_xor_of_each_root(given_reports: list[tuple]) -> None:
     values: dict[int, list[int]] = {}
@@ -72,7 +71,6 @@ def test_an_ack_of_a_tree_that_is_just_begun_changes_what_its_init_says() -> Non
     assert len(updates) == 5
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=60))
 def test_acks_in_any_order_are_found_to_belong_to_their_inits(acked: list[int]) -> None:
     updates = AckUpdates()
@@ -119,7 +117,6 @@ def test_more_inits_than_there_are_numbers_for_lose_no_ack() -> None:
     assert 0 < len(sums) < count
 
 
-@settings(max_examples=100, deadline=None)
 @given(reports, st.integers(1, 7))
 def test_split_loses_nothing_and_adds_nothing(given_reports: list[tuple], shards: int) -> None:
     whole = updates_of(given_reports)
@@ -138,7 +135,6 @@ def test_split_loses_nothing_and_adds_nothing(given_reports: list[tuple], shards
     assert {root for part in parts.values() for root in part.roots()} == whole.roots()
 
 
-@settings(max_examples=100, deadline=None)
 @given(reports)
 def test_updates_survive_the_wire(given_reports: list[tuple]) -> None:
     updates, more = updates_of(given_reports), updates_of([("ack", 5, 6), ("init", 7, 8, 9), ("fail", 10)])

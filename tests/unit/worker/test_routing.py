@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.errors import EmitError, UnregisteredTypeError
@@ -60,7 +60,6 @@ def test_shuffle_orders_differ_between_tasks() -> None:
     assert len(turns) > 5
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(keys, min_size=1, max_size=3), st.integers(1, 9))
 def test_fields_agree_between_two_tasks_and_with_themselves(values: list[Any], count: int) -> None:
     targets = list(range(10, 10 + count))
@@ -167,7 +166,6 @@ def test_a_key_of_a_type_that_cannot_travel_is_refused_by_name() -> None:
         choose(["x", Odd()])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=200), st.integers(2, 9))
 def test_partial_key_sends_a_key_to_two_tasks_at_most(words: list[str], count: int) -> None:
     choose = routing.partial_key(list(range(count)), [0], "c", ["word"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hand_driven import inits, xors
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from local_components import DoBasic, Latch, Log
 
@@ -54,7 +54,6 @@ def sums(*parts: AckUpdates) -> dict[int, int]:
     return {root: value for root, value in found.items() if value}
 
 
-@settings(max_examples=200, deadline=None)
 @given(reports, reports, reports)
 def test_what_is_told_in_parts_is_what_is_told_at_once(first: list[Any], second: list[Any], third: list[Any]) -> None:
     updates = AckUpdates()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
@@ -25,7 +25,6 @@ def updates_of(inits: int, acks: int, fails: int, resets: int, first: int) -> Ac
 numbers = st.integers(0, 40)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=3), st.integers(1, 30))
 def test_every_update_is_in_one_message_and_none_holds_too_many(shards: list[tuple[int, ...]], most: int) -> None:
     whole = [encode(shard, [updates_of(*counts, first=1000 * shard)]) for shard, counts in enumerate(shards)]
