@@ -356,6 +356,27 @@ def test_a_slot_of_another_kind_is_refused(place: ChangesPlace, start: Any) -> N
         start()
 
 
+@pytest.mark.long
+def test_a_slot_whose_changes_the_server_has_dropped_is_refused() -> None:
+    server = ChangesServer()
+    server.options = (*server.options, "max_slot_wal_keep_size=1MB")
+    try:
+        server.start()
+        place = ChangesPlace(server)
+        place.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", place.name)
+        for id in range(5):
+            place.insert(id, id)
+            place.execute("SELECT pg_switch_wal()")
+        place.execute("CHECKPOINT")
+        source = place.source()
+        source.open()
+        text = f"the server has dropped changes that slot '{place.name}' needs: SELECT pg_drop_replication_slot"
+        with closing(source), pytest.raises(UsageError, match=text):
+            source.follow(None, 0, 1)
+    finally:
+        server.close()
+
+
 def test_a_publication_that_is_missing_is_refused(place: ChangesPlace) -> None:
     source = PostgresChanges(place.server.url, "nothing", place.name)
     with pytest.raises(UsageError, match=r"there is no publication 'nothing': CREATE PUBLICATION … was expected$"):
