@@ -7,7 +7,8 @@ Clients with keep-alive connections post small JSON bodies to a topology of one 
 the clients begin a request every 1 / rate seconds, over as many connections as that takes, at most --clients. With
 --rate 0 each of the --clients connections posts its next request at once. The first --warm requests are left out.
 
-The clients run in this process and share this machine's cores with the daemons. Each request must be answered with 200
+The clients run in this process and share this machine's cores with the daemons; ``cpu_us_per_request`` is that of the
+worker and the acker. Each request must be answered with 200
 and be processed once, else the exit status is 1.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import socket
 import sys
 import tempfile
@@ -107,7 +109,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         pids = {
             role: [process.pid for process in cluster.processes if process.role == role] for role in ("worker", "acker")
         }
-        use = Use(pids)
+        use = Use({**pids, "client": [os.getpid()]})
         seconds, latencies_s = asyncio.run(
             post_all(port, range(arguments.warm, requests), arguments.clients, arguments.rate)
         )
@@ -116,7 +118,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         wait_until(lambda: _recorded(directory) == requests, TIMEOUT_S, what="each request is recorded once")
         end(cluster, NAME)
         ports.release()
-    used_s = sum(use.cpu_s.values())
+    used_s = sum(use.cpu_s[role] for role in pids)
     return {
         "requests_per_s": round(arguments.requests / seconds),
         **percentiles(latencies_s),

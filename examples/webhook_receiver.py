@@ -1,6 +1,6 @@
 """A webhook receiver that answers when processed: orders over HTTP, stored in SQLite before their senders hear of it.
 
-    tupletree local examples/webhook_receiver.py &
+    tupletree local examples/webhook_receiver.py --seconds 600 &
     curl -i localhost:8090/orders -H 'Idempotency-Key: o-1' -d '{"order": "o-1", "customer": "Ada", "amount": 30}'
     curl -i localhost:8090/orders -d '{"order": "o-2", "customer": "Bob", "amount": -1}'
     sqlite3 orders.db 'select * from orders'

@@ -37,7 +37,7 @@ REMEMBERED: Final = (HTTPStatus.OK, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 @dataclass(eq=False, slots=True)
 class OpenRequest:
-    """A request that is not processed. ``id``: the message's id; None for a number.
+    """A request that is not processed. ``id``: its key, if it has one, which becomes the message's id.
 
     ``callers``: functions that answer those who wait. ``is_withdrawn``: it was answered before it was emitted.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import uuid4
 
 from tupletree._replay import Pending
 from tupletree.backoff import Backoff
@@ -50,7 +51,7 @@ class WebhookSpout(ReplayingSpout):
         timeout_s: the seconds after which a caller gets 503; the request stays in process if it was emitted.
         max_in_flight: the maximum number of requests in process, and of callers that wait, per task.
         max_body_bytes: the maximum size of a body.
-        key_header: the header with the key of a request, which becomes the message's id.
+        key_header: the header with the key of a request, which becomes the message's id; without it the id is random.
         max_keys: the maximum number of keys that are remembered with their answers.
         secret: if set, ``signature_header`` must have the HMAC-SHA256 of the body in hexadecimal digits.
         signature_header: the header with the signature; a prefix ``sha256=`` is allowed.
@@ -125,7 +126,7 @@ class WebhookSpout(ReplayingSpout):
             return
         request = self._receiver.next()
         if request is not None:
-            pending = self._replay.begin(request.row, DEFAULT_STREAM, request.id)
+            pending = self._replay.begin(request.row, DEFAULT_STREAM, request.id or uuid4().hex)
             self._requests[pending] = request
             self._send(pending)
 
