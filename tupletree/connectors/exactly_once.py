@@ -73,8 +73,8 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         if not is_durable(conf):
             raise ConfigError(
                 f"component {context.component_id!r} keeps rows in its state until they are written, and the states of "
-                f"topology.state.provider {conf['topology.state.provider']!r} do not survive their worker: set "
-                f"another provider, such as sqlite"
+                f"topology.state.provider {conf['topology.state.provider'] or 'memory'!r} do not survive their worker: "
+                f"set another provider, such as sqlite"
             )
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:

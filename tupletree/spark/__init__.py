@@ -17,6 +17,7 @@ from tupletree.spark.sink import Sink, SinkScope
 from tupletree.spark.sinks.directory import JsonDirectory, ParquetDirectory
 from tupletree.spark.sinks.foreach import ForeachBatch
 from tupletree.spark.sinks.redis import RedisHashes
+from tupletree.spark.sinks.rows import RowSink
 from tupletree.spark.sinks.sql import SqlState
 from tupletree.spark.source import Source
 from tupletree.spark.sources.csv_lines import CsvFiles
@@ -45,6 +46,7 @@ __all__ = [
     "Pipeline",
     "PipelineBuilder",
     "RedisHashes",
+    "RowSink",
     "Sink",
     "SinkScope",
     "Source",

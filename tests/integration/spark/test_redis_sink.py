@@ -15,10 +15,11 @@ from redis_places import RedisPlace
 from sink_behaviours import Pipe, SinkBehaviours
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree._sinks.redis_commits import STAGED_EXPIRES_S
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError
 from tupletree.spark.sink import SinkScope
-from tupletree.spark.sinks.redis import STAGED_EXPIRES_S, RedisHashes
+from tupletree.spark.sinks.redis import RedisHashes
 
 
 @pytest.fixture(scope="module")

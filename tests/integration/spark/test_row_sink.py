@@ -1,0 +1,82 @@
+"""RowSink with a real Spark and a file of SQLite: results in a transactional sink."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.errors import StaleAttemptError, UsageError
+from tupletree.spark import RowSink, SinkScope
+
+SCHEMA = "word STRING, n BIGINT, at TIMESTAMP, more INT"
+
+
+class Run:
+    """One driver of a pipeline."""
+
+    def __init__(self, spark: SparkSession, path: Path, *, is_opaque: bool = False) -> None:
+        columns = {"at": "timestamp", "word": "string", "n": "bigint"}
+        self.sink: RowSink = pickle.loads(pickle.dumps(RowSink(SqliteSink(path, "counts", columns, key="word"))))
+        self.spark = spark
+        self.sink.open(SinkScope("words", is_opaque, spark))
+
+    def batch(self, txid: int, attempt: int, rows: dict[str, Any], schema: str = SCHEMA) -> None:
+        result = self.spark.createDataFrame([(word, n, None, 0) for word, n in rows.items()], schema)
+        which = TransactionAttempt(txid, attempt)
+        self.sink.commit(which, self.sink.stage(which, result))
+
+
+def counts(path: Path) -> dict[str, int]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT word, n FROM counts").fetchall())
+
+
+def test_a_batch_that_is_committed_again_finds_its_note(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "counts.db"
+    Run(spark, path).batch(1, 1, {"a": 1, "b": 1})
+    again = Run(spark, path)
+    again.batch(1, 2, {"a": 5})
+    again.batch(2, 3, {"b": 2})
+    assert counts(path) == {"a": 1, "b": 2}
+    with pytest.raises(StaleAttemptError):
+        again.batch(1, 2, {"a": 5})
+
+
+def test_an_opaque_replay_takes_back_what_the_attempt_before_has_written(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "counts.db"
+    run = Run(spark, path, is_opaque=True)
+    run.batch(1, 1, {"a": 1})
+    run.batch(2, 2, {"a": 2, "b": 2})
+    run.batch(2, 3, {"c": 3})
+    assert counts(path) == {"a": 1, "c": 3}
+
+
+def test_a_time_of_spark_is_stored_in_utc(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "counts.db"
+    run, which = Run(spark, path), TransactionAttempt(1, 1)
+    result = spark.sql("SELECT 'a' AS word, 1L AS n, timestamp'2024-05-06 07:08:09Z' AS at")
+    run.sink.commit(which, run.sink.stage(which, result))
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT at FROM counts").fetchall() == [("2024-05-06 07:08:09",)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "message"),
+    [
+        ({"a": 1}, SCHEMA.replace("word", "name"), "the result has no column 'word'; it has name, n, at, more"),
+        ({"a": "1"}, SCHEMA.replace("BIGINT", "STRING"), "the value '1' of field 'n' cannot be stored as bigint"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    spark: SparkSession, tmp_path: Path, rows: dict[str, Any], schema: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        Run(spark, tmp_path / "counts.db").batch(1, 1, rows, schema)
