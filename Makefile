@@ -15,9 +15,10 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
-.DEFAULT_GOAL := help
 # Tests start hundreds of processes: without bytecode files each of them compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
 # Processes, each a file at a time, in the order of tests/conftest.py. Most tests of daemons wait: three fit on two cores.
 FILES := --dist loadfile --no-loadscope-reorder
 # What runs a second time without what was compiled, where anything was: the tests that call compiled modules.
@@ -26,6 +27,8 @@ PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registere
 PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py) tests/simulation
 PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
 PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/transactional/test_attempt_forms.py
+IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
+	|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) $(1) $(FILES) $(PYTEST_ARGS) || [ $$? -eq 5 ]
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
@@ -61,11 +64,11 @@ demo: setup ## count words on a whole cluster, by tuples and with Spark, with cr
 
 test: setup servers ## run the tests but the long ones, and those of compiled modules again in plain Python
 	@$(PYTHON) -m pytest tests -m "not long" -n 3 $(FILES) $(PYTEST_ARGS)
-	@! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
-		|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) -n 3 $(FILES) $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	@$(call IN_PLAIN_PYTHON,-m "not long" -n 3)
 
 test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
 	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
+	@$(call IN_PLAIN_PYTHON,-m long -n 2)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
