@@ -32,9 +32,10 @@ class Numbers(Spout):
         self.number = 0
 
     def next_tuple(self) -> None:
-        self.number += 1
-        self.collector.emit([self.number], msg_id=self.number)
-        time.sleep(0.002)  # a source with a rate of its own
+        for _ in range(25):
+            self.number += 1
+            self.collector.emit([self.number], msg_id=self.number)
+        time.sleep(0.05)  # a source with a rate of its own
 
 
 class Halve(Bolt):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -31,12 +32,15 @@ class Numbers(Spout):
         self.collector = collector
         self.next = 0
         self.pending = 0
+        self.due_s = 0.0
 
     def next_tuple(self) -> None:
-        if self.pending < 10:
-            self.next += 1
-            self.pending += 1
-            self.collector.emit([self.next], msg_id=self.next)
+        if time.monotonic() >= self.due_s:
+            self.due_s = time.monotonic() + 0.05
+            while self.pending < 10:
+                self.next += 1
+                self.pending += 1
+                self.collector.emit([self.next], msg_id=self.next)
 
     def ack(self, msg_id: Any) -> None:
         self.pending -= 1
