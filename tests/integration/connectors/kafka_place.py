@@ -15,7 +15,7 @@ from tupletree.connectors.formats import Format
 from tupletree.connectors.kafka import KafkaSpout
 from tupletree.connectors.log_spout import LogSpout
 
-QUICK = {"topic.metadata.refresh.interval.ms": 500}
+QUICK = {"topic.metadata.refresh.interval.ms": 500, "session.timeout.ms": 10_000}
 
 
 class KafkaPlace(LogPlace):

@@ -38,6 +38,7 @@ class KafkaFollower(LogFollower):
             self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit, "error_cb": self._on_error})
         self._record_of = record_of
         self._commits = commits
+        self._is_incremental = True  # assignments change partition by partition
         self._next: dict[str, int] = {}  # partition -> the position after what was polled
         self._names: dict[tuple[str, int], str] = {}
         self._events: list[LogEvent] = []
@@ -154,8 +155,12 @@ class KafkaFollower(LogFollower):
         place, position = place_named(name), self._next[name]
         with connection_errors():
             first, end = self._consumer.get_watermark_offsets(self._at(name), timeout=ANSWER_S)
-            self._consumer.seek(self._at(name, first))
-        self._next[name] = first
+            self._next[name] = first
+            if self._is_incremental:  # the client cannot seek after such an error
+                self._consumer.incremental_unassign([self._at(name)])
+                self._consumer.incremental_assign([self._at(name, first)])
+            else:
+                self._consumer.assign([self._at(one, at) for one, at in self._next.items()])
         if position < first:
             what = f"offsets {position:,} to {first - 1:,} were deleted before they were read"
             return DeletedError(f"{place}: {what}", first)
