@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
-import confluent_kafka.admin
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tupletree.testing.wait import wait_until
 
@@ -106,7 +107,7 @@ class Broker:
             # The kernel ends it with the process of the test, however that ends.
             command = ["setpriv", "--pdeathsig", "KILL", *self._java, "kafka.Kafka", str(self._properties)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.addresses, "log_level": 2})
+        self.admin = AdminClient({"bootstrap.servers": self.addresses, "log_level": 2})
         wait_until(self._answers, 60, what="the broker answers")
 
     @property
@@ -125,14 +126,14 @@ class Broker:
         self.kill()
 
     def create(self, topic: str, partitions: int = 1, **config: Any) -> str:
-        made = confluent_kafka.admin.NewTopic(
+        made = NewTopic(
             topic, partitions, 1, config={key.replace("_", "."): str(value) for key, value in config.items()}
         )
         self.admin.create_topics([made])[topic].result(30)
         return topic
 
     def grow(self, topic: str, partitions: int) -> None:
-        self.admin.create_partitions([confluent_kafka.admin.NewPartitions(topic, partitions)])[topic].result(30)
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(30)

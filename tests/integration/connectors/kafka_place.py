@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from log_place import LogPlace
 
 from bench._kafka_broker import NoJars, shared_broker
@@ -62,3 +64,15 @@ class KafkaGroupPlace(KafkaPlace):
     """A topic that a consumer group shares out."""
 
     is_group = True
+
+    def committed(self) -> dict[int, int]:
+        """The offsets of the group, as an administrator sees them."""
+        asked = self.broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.topic)])
+        return {at.partition: at.offset for at in asked[self.topic].result(30).topic_partitions}
+
+    def is_processed(self) -> bool:
+        partitions = [TopicPartition(self.topic, number) for number in range(self.partitions)]
+        asked = self.broker.admin.list_offsets({at: OffsetSpec.latest() for at in partitions})
+        ends = {at.partition: future.result(30).offset for at, future in asked.items()}
+        committed = self.committed()
+        return all(committed.get(number, 0) == end for number, end in ends.items())

@@ -44,5 +44,9 @@ class LogPlace(ABC):
     def come_back(self) -> None:
         """Make the log reachable again."""
 
+    def is_processed(self) -> bool:
+        """True if all messages are processed, as far as the log knows. A log that keeps no positions knows nothing."""
+        return True
+
     def close(self) -> None:  # noqa: B027
         """End what the place has started."""

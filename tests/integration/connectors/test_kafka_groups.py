@@ -10,7 +10,6 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
 from kafka_place import KafkaGroupPlace
 from queue_components import Running, new_history, watched
 
@@ -41,12 +40,6 @@ def start(cluster: LocalCluster, spout: LogSpout, parallelism: int = 2, conf: An
 
 def put(place: KafkaGroupPlace, partition: int, texts: list[str]) -> None:
     place.put(partition, [text.encode() for text in texts])
-
-
-def committed(place: KafkaGroupPlace) -> dict[int, int]:
-    """The offsets of the group, as an administrator sees them."""
-    asked = place.broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(place.topic)])
-    return {at.partition: at.offset for at in asked[place.topic].result(30).topic_partitions}
 
 
 class Member(threading.Thread):
@@ -82,9 +75,9 @@ def test_processed_offsets_are_the_lag_that_kafka_shows_and_a_gap_is_not_committ
         running.history.held_texts.add(texts[40])
         put(place, 1, texts)
         running.wait_executed(texts, 60)
-        wait_until(lambda: committed(place).get(1) == 40, 30, what="what is before the gap is committed")
+        wait_until(lambda: place.committed().get(1) == 40, 30, what="what is before the gap is committed")
         running.history.finish()
-        wait_until(lambda: committed(place).get(1) == 100, 30, what="all is committed")
+        wait_until(lambda: place.committed().get(1) == 100, 30, what="all is committed")
 
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
@@ -101,13 +94,13 @@ def test_another_member_gets_partitions_and_nothing_is_lost_or_repeated(place: K
         running = start(cluster, spout)
         put_all(first)
         running.wait_executed(first, 60)
-        wait_until(lambda: committed(place) == {0: 30, 1: 30, 2: 30}, 30, what="all is committed")
+        wait_until(lambda: place.committed() == {0: 30, 1: 30, 2: 30}, 30, what="all is committed")
         member = Member(place, config)
         member.start()
         wait_until(lambda: member.partitions, 60, what="the other member has a partition")
         put_all(second)
         running.wait(lambda: set(second) <= {*running.history.executed, *member.found}, 60)
-        wait_until(lambda: committed(place) == {0: 60, 1: 60, 2: 60}, 30, what="all is committed")
+        wait_until(lambda: place.committed() == {0: 60, 1: 60, 2: 60}, 30, what="all is committed")
         assert member.found, "the member has read its share"
         member.end()
         put_all(third)
@@ -136,7 +129,7 @@ def test_a_slow_topology_stays_a_member(place: KafkaGroupPlace) -> None:
         wait_until(lambda: not has_members(place, "idle"), 60, what="a member that does not poll loses its membership")
         running.history.finish()
         running.wait_executed(texts, 60)
-        wait_until(lambda: committed(place).get(0) == 50, 30, what="all is committed")
+        wait_until(lambda: place.committed().get(0) == 50, 30, what="all is committed")
         assert set(running.history.executed.values()) == {1}
         idle.close()
 
@@ -168,7 +161,7 @@ def test_static_members_commits_and_deleted_messages(place: KafkaGroupPlace) -> 
     follower.processed({f"{place.topic}/0": 4})
     follower.close()
     log.close()
-    wait_until(lambda: committed(place).get(0) == 4, 30, what="it is committed")
+    wait_until(lambda: place.committed().get(0) == 4, 30, what="it is committed")
     at = confluent_kafka.TopicPartition(place.topic, 0, 7)
     place.broker.admin.delete_records([at])[at].result(30)
     follower = follow(log)

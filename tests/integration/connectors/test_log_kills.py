@@ -56,6 +56,7 @@ def test_no_message_is_lost_with_a_worker_or_an_acker(cluster: DevCluster, place
     cluster.client.submit("appends", appending(place.spout(Text()), tmp_path), conf, code=[killed_topology.__file__])
     kill_on_the_way(cluster, lambda: len(done(tmp_path)) / len(MESSAGES))
     wait_until(lambda: len(done(tmp_path)) == len(MESSAGES), 120, what="all are processed")
+    wait_until(place.is_processed, 60, what="the log knows it")
     cluster.client.kill("appends", wait_secs=60)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 60, what="its workers end")
     before = done(tmp_path)

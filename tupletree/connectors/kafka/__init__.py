@@ -8,5 +8,6 @@ from __future__ import annotations
 from tupletree.connectors.kafka.log import KafkaLog
 from tupletree.connectors.kafka.spout import KafkaSpout
 from tupletree.connectors.kafka.topic import KafkaBolt
+from tupletree.connectors.kafka.transactions import KafkaSink
 
-__all__ = ["KafkaBolt", "KafkaLog", "KafkaSpout"]
+__all__ = ["KafkaBolt", "KafkaLog", "KafkaSink", "KafkaSpout"]

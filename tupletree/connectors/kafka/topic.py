@@ -69,9 +69,9 @@ class KafkaTopic(Sink):
                     failed[message.topic or default, message.data, message.key] = error.args[0]
                     break
         self._producer.flush()
-        for error in failed.values():
-            if error.fatal():
-                raise ConnectionError(error.str())
+        for failure in failed.values():
+            if failure.fatal():
+                raise ConnectionError(failure.str())
         if not failed:
             return {}
         errors = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
@@ -124,19 +124,8 @@ class KafkaBolt(SinkBolt):
 
     def message(self, tup: Tuple) -> SinkMessage:
         data = self.format.encode(tup)
-        key = None if self.key_field is None else self._key(tup, self.key_field)
+        key = None if self.key_field is None else key_of(tup, self.key_field)
         return SinkMessage(data, None, "" if self.topic_field is None else self._topic(tup, self.topic_field), key)
-
-    @staticmethod
-    def _key(tup: Tuple, field: str) -> bytes | None:
-        value = value_of(tup, field)
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if isinstance(value, str):
-            return value.encode()
-        if value is None or isinstance(value, bytes):
-            return value
-        raise FormatError(f"field {field!r} is no key: a key is bytes, text, a whole number or None")
 
     @staticmethod
     def _topic(tup: Tuple, field: str) -> str:
@@ -144,3 +133,15 @@ class KafkaBolt(SinkBolt):
         if not isinstance(value, str) or not value:
             raise FormatError(f"field {field!r} is no topic: the name of a topic was expected")
         return value
+
+
+def key_of(tup: Tuple, field: str) -> bytes | None:
+    """Return the key of a message from a field. Raises FormatError for a value that is no key."""
+    value = value_of(tup, field)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes):
+        return value
+    raise FormatError(f"field {field!r} is no key: a key is bytes, text, a whole number or None")
