@@ -74,8 +74,8 @@ class KafkaTopic(Sink):
                 raise ConnectionError(failure.str())
         if not failed:
             return {}
-        errors = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
-        return {index: self._refusal(error, messages[index]) for index, error in enumerate(errors) if error is not None}
+        failures = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
+        return {index: self._refusal(one, messages[index]) for index, one in enumerate(failures) if one is not None}
 
     def close(self) -> None:
         self._producer = None
