@@ -70,8 +70,6 @@ class FilePartitionSpout(PlannedLogSpout):
 class LinesEmitter(RangesEmitter):
     """Emits lines in the spout's encoding. A line that is not in this encoding fails the batch."""
 
-    source: TextFileLog
-
     def __init__(self, spout: FilePartitionSpout, context: TopologyContext) -> None:
         super().__init__(spout, context)
         self._encoding = spout.encoding
@@ -82,12 +80,13 @@ class LinesEmitter(RangesEmitter):
     ) -> None:
         name, start, end = range
         encoding, errors = self._encoding, self._errors
-        self.source.reader = f"transaction {attempt.txid}"
-        for position, lines in self.source.lines(name, start, end):
+        assert isinstance(source, TextFileLog)
+        source.reader = f"transaction {attempt.txid}"
+        for position, lines in source.lines(name, start, end):
             for index, line in enumerate(lines):
                 try:
                     text = line.removesuffix(b"\r").decode(encoding, errors)
                 except UnicodeDecodeError as error:
-                    place = self.source.place(name, position + sum(len(before) + 1 for before in lines[:index]))
+                    place = source.place(name, position + sum(len(before) + 1 for before in lines[:index]))
                     raise ReportedFailedException(f"{place} is not {encoding}: {error.reason}") from None
                 collector.emit([attempt, text])

@@ -7,15 +7,13 @@ the range itself, as a split that Spark's executors read.
 
 from __future__ import annotations
 
-import contextlib
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, Raw
 from tupletree.connectors.log_batches import (
     UNKNOWN,
     OutOfRangeError,
@@ -29,6 +27,7 @@ from tupletree.connectors.log_spout import check_metadata
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.open_log import OpenLog, RowDecoder
 from tupletree.transactional.spouts import (
     OpaquePartitionedTransactionalSpout,
     OpaquePartitionEmitter,
@@ -143,41 +142,11 @@ class OpaqueSplitSpout(OpaqueLogSpout):
         self.settings = LogSettings(source, limit, None)
 
 
-class _Log:
-    """A log with its connection, which is opened when it is used and closed when it is lost."""
-
-    def __init__(self, settings: LogSettings, component_id: str) -> None:
-        self.settings = settings
-        self._source = copy.copy(settings.source)  # coordinator and emitter each have a connection
-        self._component_id = component_id
-        self._is_open = False
-
-    @contextlib.contextmanager
-    def use(self) -> Iterator[LogSource]:
-        """Return the open log. Raises ReportedFailedException if the connection is lost meanwhile."""
-        try:
-            if not self._is_open:
-                self._source.open()
-                self._is_open = True
-            yield self._source
-        except self._source.lost_on as error:
-            self.close()
-            raise self.error(f"{self._source.title}: the connection is lost: {error}") from error
-
-    def error(self, what: object) -> ReportedFailedException:
-        return ReportedFailedException(f"component {self._component_id!r}, {what}")
-
-    def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._source.close()
-
-
 class LogCoordinator(PartitionCoordinator):
     """The coordinator of either spout."""
 
     def __init__(self, settings: LogSettings, component_id: str, *, is_opaque: bool) -> None:
-        self._log = _Log(settings, component_id)
+        self._log = OpenLog(settings.source, component_id)
         self._is_opaque = is_opaque
         self._unread: dict[int, int] = {}  # partition number -> positions after the newest batch at the last look
 
@@ -201,7 +170,7 @@ class LogCoordinator(PartitionCoordinator):
             except FailedException as error:
                 if self._is_opaque:
                     return False
-                raise self._log.error(error) from None
+                raise self._log.fault(error) from None
             except OutOfRangeError:
                 return True  # the emitter reports the error
             self._unread[partition] = bounds.end - max(start, bounds.first)
@@ -231,11 +200,11 @@ class _Batches:
     """The common part of both emitters: a look at the log per attempt, and the range of a partition's next batch."""
 
     def __init__(self, settings: LogSettings, component_id: str) -> None:
-        self.log = _Log(settings, component_id)
+        self.log = OpenLog(settings.source, component_id)
         self._settings = settings
         self._attempt: TransactionAttempt | None = None
         self._has_begun = False  # some partition had a batch before this one
-        self._columns = [settings.source.metadata_fields.index(name) for name in settings.metadata]
+        self._decoder = RowDecoder(self.log, settings.format or Raw(), settings.metadata)
 
     def name(self, source: LogSource, attempt: TransactionAttempt, number: int, previous: Any) -> str:
         """Return the partition of a number, "" if it does not exist yet. Call this first, per number of an attempt.
@@ -261,7 +230,7 @@ class _Batches:
             try:
                 start = position(name, previous, bounds.end)
             except OutOfRangeError as error:
-                raise self.log.error(error) from None
+                raise self.log.fault(error) from None
         if start < bounds.first:
             raise DeletedError(f"partition {name!r}: {lost(start, bounds.first)}", bounds.first)
         return self.range_from(source, name, start, bounds)
@@ -290,19 +259,10 @@ class _Batches:
         name, start, end = parts_of(stored)
         try:
             for records in source.read(name, start, end):
-                collector.emit_many([row for record in records for row in self._rows(attempt, name, record, collector)])
+                rows = [self._decoder.row(name, record, collector) for record in records]
+                collector.emit_many([[attempt, *row] for row in rows if row is not None])
         except FailedException as error:
-            raise self.log.error(error) from error
-
-    def _rows(self, attempt: TransactionAttempt, name: str, record: Any, collector: BatchCollector) -> list[Any]:
-        assert self._settings.format is not None
-        try:
-            row = self._settings.format.decode(record.data)
-        except FormatError as error:
-            where = f"partition {name!r}, position {record.position:,}"
-            collector.report_error(self.log.error(f"{where}: {error}; the message is left out"))
-            return []
-        return [[attempt, *row, *(record.metadata[column] for column in self._columns)]]
+            raise self.log.fault(error) from error
 
 
 class LogEmitter(PartitionEmitter):
@@ -324,11 +284,11 @@ class LogEmitter(PartitionEmitter):
             except ReportedFailedException:
                 raise
             except DeletedError as error:
-                raise batches.log.error(
+                raise batches.log.fault(
                     f"{error}; an opaque source, under another transactional id, would continue after them"
                 ) from error
             except FailedException as error:
-                raise batches.log.error(error) from error
+                raise batches.log.fault(error) from error
             batches.emit(source, attempt, collector, stored)
             return stored
 
@@ -366,7 +326,7 @@ class OpaqueLogEmitter(OpaquePartitionEmitter):
             except FailedException as error:
                 if name not in self._away:
                     self._away.add(name)
-                    collector.report_error(batches.log.error(f"{error}; batches leave it out until it is back"))
+                    collector.report_error(batches.log.fault(f"{error}; batches leave it out until it is back"))
                 return [name, UNKNOWN, UNKNOWN] if batches.begins_at_end(source, previous) else previous
             self._away.discard(name)
             batches.emit(source, attempt, collector, stored)
@@ -379,7 +339,7 @@ class OpaqueLogEmitter(OpaquePartitionEmitter):
         try:
             return batches.next_range(source, name, previous, bounds)
         except DeletedError as error:
-            collector.report_error(batches.log.error(f"{error}, and are left out"))
+            collector.report_error(batches.log.fault(f"{error}, and are left out"))
             return batches.range_from(source, name, error.first, bounds)
 
     def close(self) -> None:

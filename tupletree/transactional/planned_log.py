@@ -10,21 +10,21 @@ communication. Partitions need no numbers, and new ones can appear at any time.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, Raw
 from tupletree.connectors.log_plans import Extents, Plan, plan_batch
-from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.log_spout import check_metadata
-from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
+from tupletree.errors import FailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
+from tupletree.transactional.open_log import OpenLog, RowDecoder
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, TransactionEmitter
 
 LOOK_S: Final = 0.01
@@ -71,42 +71,6 @@ class PlannedLogSpout(TransactionalSpout):
         return RangesEmitter(self, context)
 
 
-class _Log:
-    """The log of a coordinator or an emitter: opened when it is used, and closed when the connection is lost."""
-
-    def __init__(self, source: LogSource, component_id: str) -> None:
-        self._source = source
-        self._component_id = component_id
-        self._is_open = False
-
-    @contextlib.contextmanager
-    def use(self) -> Iterator[LogSource]:
-        """Return the open log. Raises ReportedFailedException for a lost connection, or for messages out of reach."""
-        source = self._source
-        try:
-            if not self._is_open:
-                source.open()
-                self._is_open = True
-            yield source
-        except source.lost_on as error:
-            self.close()
-            if isinstance(error, OSError) and error.filename is not None:
-                raise self.fault(f"{error.filename} cannot be read: {error.strerror}") from error
-            raise self.fault(f"{source.title}: the connection is lost: {error}") from error
-        except (ReportedFailedException, UnavailableError) as error:
-            raise self.fault(str(error)) from error
-
-    def fault(self, what: str) -> ReportedFailedException:
-        """Return an error that names the component. The beginning of ``what`` is the thing at fault."""
-        separator = ", " if what.startswith("file ") else ": "
-        return ReportedFailedException(f"component {self._component_id!r}{separator}{what}")
-
-    def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._source.close()
-
-
 class PlanningCoordinator(TransactionCoordinator):
     """Plans the next batch ahead, so that ``is_ready`` answers quickly. The log is looked at every ``LOOK_S``.
 
@@ -117,8 +81,8 @@ class PlanningCoordinator(TransactionCoordinator):
     """
 
     def __init__(self, spout: PlannedLogSpout, component_id: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._source = spout.source
-        self._log = _Log(spout.source, component_id)
+        self._log = OpenLog(spout.source, component_id)
+        self._source = self._log.source
         self._limit = spout.limit
         self._plan = spout.plan
         self._clock = clock
@@ -187,12 +151,10 @@ class RangesEmitter(TransactionEmitter):
     """Reads a share of the ranges of a batch. Even with one partition, emitters take turns."""
 
     def __init__(self, spout: PlannedLogSpout, context: TopologyContext) -> None:
-        self.source = spout.source
-        self.log = _Log(spout.source, context.component_id)
+        self.log = OpenLog(spout.source, context.component_id)
         self._index = context.task_index
         self._tasks = len(context.component_tasks(context.component_id))
-        self._format = spout.format
-        self._picked = [spout.source.metadata_fields.index(name) for name in spout.metadata]
+        self._decoder = RowDecoder(self.log, spout.format, spout.metadata)
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
         first = (self._index - attempt.txid) % self._tasks
@@ -207,19 +169,9 @@ class RangesEmitter(TransactionEmitter):
         name, start, end = range
         for records in source.read(name, start, end):
             for record in records:
-                row = self.row(name, record, collector)
+                row = self._decoder.row(name, record, collector)
                 if row is not None:
                     collector.emit([attempt, *row])
-
-    def row(self, name: str, record: LogRecord, collector: BatchCollector) -> Sequence[Any] | None:
-        """Return the row of a message, or None after reporting why there is none."""
-        try:
-            row = self._format.decode(record.data)
-        except FormatError as error:
-            place = self.source.place(name, record.position)
-            collector.report_error(self.log.fault(f"{place}: {error}; the message is left out"))
-            return None
-        return [*row, *[record.metadata[index] for index in self._picked]] if self._picked else row
 
     def close(self) -> None:
         self.log.close()

@@ -110,7 +110,10 @@ def test_a_topic_that_is_not_there_is_waited_for_with_a_sentence(cluster: MockCl
 
     with coordinator_of(source) as coordinator:
         said = wait_until(complaint, what="a sentence")
-        assert said == (f"topic 'missing' of the brokers {cluster.addresses}: Broker: Unknown topic or partition")
+        assert said == (
+            f"component 'source', topic 'missing' of the brokers {cluster.addresses}: "
+            "Broker: Unknown topic or partition"
+        )
         cluster.fail_topic("missing", code=0)
         assert once_it_works(coordinator.num_partitions) > 0
 

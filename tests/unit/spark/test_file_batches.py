@@ -129,8 +129,9 @@ class SlowLog(TextFileLog):
 
 def test_a_look_that_takes_long_is_taken_seldom() -> None:
     clock = Clock()
-    log = SlowLog(clock)
-    coordinator = PlanningCoordinator(PlannedLogSpout(log, limit=10), "source", clock)
+    coordinator = PlanningCoordinator(PlannedLogSpout(SlowLog(clock), limit=10), "source", clock)
+    log = coordinator._source
+    assert isinstance(log, SlowLog)
     looks = []
     for _ in range(24):
         assert not coordinator.is_ready()

@@ -146,7 +146,9 @@ def test_a_relative_path_is_one_of_where_the_source_was_made(tmp_path: Path, mon
     source = TextFiles("logs/*.txt")
     monkeypatch.chdir("/")
     assert pickle.loads(pickle.dumps(source)).files == f"{tmp_path}/logs/*.txt"
-    assert pickle.loads(pickle.dumps(source.spout())).emitter({}, context()).source.path("a") == f"{tmp_path}/logs/a"
+    assert (
+        pickle.loads(pickle.dumps(source.spout())).emitter({}, context()).log.source.path("a") == f"{tmp_path}/logs/a"
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,9 @@ class FilesSpout(PlannedLogSpout):
 class SplitsEmitter(RangesEmitter):
     """Emits ranges instead of their messages."""
 
-    source: FileLog
-
     def emit_range(
         self, source: LogSource, attempt: TransactionAttempt, range: Sequence[Any], collector: BatchCollector
     ) -> None:
+        assert isinstance(source, FileLog)
         name, start, end = range
-        collector.emit([attempt, [self.source.path(name), start, end]])
+        collector.emit([attempt, [source.path(name), start, end]])
