@@ -13,7 +13,7 @@ from local_components import Log
 
 from tupletree.connectors.files import TextFileLog
 from tupletree.connectors.formats import Json
-from tupletree.errors import FailedException, UsageError
+from tupletree.errors import FailedException, UnavailableError, UsageError
 from tupletree.testing import LocalCluster
 from tupletree.transactional import (
     BatchBolt,
@@ -90,3 +90,29 @@ def test_each_message_counts_once_through_failures_growth_and_a_restart(cluster:
 def test_a_limit_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="PlannedLogSpout: limit is 0; a number of at least 1 was expected"):
         PlannedLogSpout(TextFileLog("/data"), limit=0)
+
+
+class Away(Json):
+    """Asks a service that is away, the first three times."""
+
+    def __init__(self, asked: Any) -> None:
+        super().__init__(["amount"])
+        self.asked = asked
+
+    def decode(self, data: bytes) -> Any:
+        self.asked.append(data)
+        if len(self.asked) <= 3:
+            raise UnavailableError("the registry is away")
+        return super().decode(data)
+
+
+def test_a_format_whose_service_is_away_fails_the_batch_until_it_is_back(cluster: LocalCluster, tmp_path: Path) -> None:
+    write(tmp_path / "log", 1, 2, 3)
+    database = SqliteDatabase(tmp_path / "totals.db")
+    spout = PlannedLogSpout(TextFileLog(tmp_path / "log"), Away(Log()), limit=1000, metadata=["file"])
+    builder = TransactionalTopologyBuilder("away", "amounts", spout)
+    builder.set_bolt("total", Total(TransactionalMap(database, "totals"), Log())).global_grouping("amounts")
+    cluster.submit("away", builder.create_topology())
+    cluster.wait_until(lambda: dict(TransactionalMap(database, "totals").items()) == {".": 6}, 30)
+    told = {str(error) for component, error in cluster.errors("away") if "registry" in str(error)}
+    assert told == {"component 'amounts', the registry is away"}
