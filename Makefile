@@ -72,7 +72,7 @@ test-long: setup servers ## run the long tests: crashes of every kind, partition
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
-	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py -n 2 -q $(PYTEST_ARGS)
+	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py tests/simulation/test_checkpoint_sinks.py -n 2 -q $(PYTEST_ARGS)
 
 test-fuzz: $(INSTALLED) ## 100,000 odd and mutated calls and requests, and 100,000 odd values, submissions and arguments
 	@FUZZ_INPUTS=100000 $(PYTHON) -m pytest tests/fuzz -q -s $(PYTEST_ARGS)
