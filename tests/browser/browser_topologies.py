@@ -12,7 +12,7 @@ TEXT = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "
 
 
 class Sentences(Spout):
-    """A few sentences a second, forever."""
+    """Fifty sentences a second, forever, five at a time."""
 
     outputs = ["sentence"]
 
@@ -23,9 +23,10 @@ class Sentences(Spout):
 
     def next_tuple(self) -> None:
         if time.monotonic() >= self.due_s:
-            self.due_s = time.monotonic() + 0.02
-            self.emitted += 1
-            self.collector.emit([" ".join(TEXT)], msg_id=self.emitted)
+            self.due_s = time.monotonic() + 0.1
+            for _ in range(5):
+                self.emitted += 1
+                self.collector.emit([" ".join(TEXT)], msg_id=self.emitted)
 
 
 class Split(BasicBolt):

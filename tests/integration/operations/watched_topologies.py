@@ -31,10 +31,10 @@ class Lines(Spout):
         context.register_metric("lines_emitted", lambda: self.count, "Lines emitted so far.")
 
     def next_tuple(self) -> None:
-        for _ in range(5):
+        for _ in range(25):
             self.count += 1
             self.collector.emit(["the quick brown fox"], self.count)
-        time.sleep(0.01)
+        time.sleep(0.05)
 
     blocking = True
 

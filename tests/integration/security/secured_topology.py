@@ -23,9 +23,10 @@ class Numbers(Spout):
 
     def next_tuple(self) -> None:
         if time.monotonic() >= self.due_s:
-            self.due_s = time.monotonic() + 0.01
-            self.next += 1
-            self.collector.emit([self.next], msg_id=self.next)
+            self.due_s = time.monotonic() + 0.1
+            for _ in range(10):
+                self.next += 1
+                self.collector.emit([self.next], msg_id=self.next)
 
 
 class Sink(Bolt):
