@@ -50,13 +50,14 @@ def kill_on_the_way(cluster: DevCluster, share: Callable[[], float]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(420)
 def test_no_message_is_lost_with_a_worker_or_an_acker(cluster: DevCluster, place: LogPlace, tmp_path: Path) -> None:
     put(place, MESSAGES)
     conf = {"topology.workers": 2, "topology.max.spout.pending": 500}
     cluster.client.submit("appends", appending(place.spout(Text()), tmp_path), conf, code=[killed_topology.__file__])
     kill_on_the_way(cluster, lambda: len(done(tmp_path)) / len(MESSAGES))
     wait_until(lambda: len(done(tmp_path)) == len(MESSAGES), 120, what="all are processed")
-    wait_until(place.is_processed, 60, what="the log knows it")
+    wait_until(place.is_processed, 120, what="the log knows it")  # lost acks are noticed by timeouts
     cluster.client.kill("appends", wait_secs=60)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 60, what="its workers end")
     before = done(tmp_path)

@@ -195,11 +195,9 @@ class KafkaFollower(LogFollower):
 
     def _on_commit(self, error: Any, offsets: Sequence[Any]) -> None:
         """Have offsets committed again with the next ones, if a commit failed."""
-        if error is None:
-            return
         for at in offsets:
             name = Place(at.topic, at.partition).name
-            if name in self._next and at.offset >= 0:
+            if (error is not None or at.error is not None) and name in self._next and at.offset >= 0:
                 self._uncommitted.setdefault(name, at.offset)
 
     def _assignment(self) -> list[Any]:
