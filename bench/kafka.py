@@ -100,7 +100,9 @@ class Topics:
         start()
         first_s, given_up_s = 0.0, time.perf_counter() + PATIENCE_S
         while True:
-            written = sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in ends)
+            written = 0
+            with contextlib.suppress(client.KafkaException):  # a new topic, whose leaders are not known yet
+                written = sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in ends)
             now_s = time.perf_counter()
             first_s = first_s or (now_s if written else 0.0)
             if written >= self.count:
