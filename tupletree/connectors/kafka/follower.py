@@ -44,6 +44,7 @@ class KafkaFollower(LogFollower):
         self._events: list[LogEvent] = []
         self._held: Sequence[Any] = ()  # messages that arrived while partitions were about to be paused
         self._failures: list[FailedException] = []
+        self._processed: dict[str, int] = {}
         self._uncommitted: dict[str, int] = {}
         self._retry_at_s = 0.0
         self._polled_s = time.monotonic()
@@ -69,6 +70,7 @@ class KafkaFollower(LogFollower):
 
     def processed(self, positions: Mapping[str, int]) -> None:
         if self._commits:
+            self._processed.update(positions)
             self._uncommitted.update(positions)
             self._commit(is_async=True)
 
@@ -194,11 +196,11 @@ class KafkaFollower(LogFollower):
             raise FailedException(f"Kafka: what is processed is not committed: {text_of(error)}") from error
 
     def _on_commit(self, error: Any, offsets: Sequence[Any]) -> None:
-        """Have offsets committed again with the next ones, if a commit failed."""
+        """Have the newest offsets committed again, if a commit failed: it may not have been the last one."""
         for at in offsets:
             name = Place(at.topic, at.partition).name
-            if (error is not None or at.error is not None) and name in self._next and at.offset >= 0:
-                self._uncommitted.setdefault(name, at.offset)
+            if (error is not None or at.error is not None) and name in self._processed:
+                self._uncommitted[name] = self._processed[name]
 
     def _assignment(self) -> list[Any]:
         return [self._at(name) for name in self._next]

@@ -63,6 +63,7 @@ class GroupMember(KafkaFollower):
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
         for at in partitions:
             name = Place(at.topic, at.partition).name
+            self._processed.pop(name, None)
             self._uncommitted.pop(name, None)
             if self._next.pop(name, None) is not None:
                 self._events.append(Revoked(name))
