@@ -234,11 +234,12 @@ def test_paths_that_cannot_be_packed(tmp_path: Path) -> None:
 
 
 def test_classes_of_a_test_file_travel_by_value(tmp_path: Path) -> None:
+    registered = cloudpickle.list_registry_pickle_by_value()  # by other tests
     bundle.pack(bundle.portable_spec(topology(Speaker(), Listener())), {}, [], None, tmp_path / "b.tar.gz")
     bundle.unpack(tmp_path / "b.tar.gz", tmp_path / "out")
     said = run_elsewhere(tmp_path / "out", tmp_path)
     assert said == {"bolt": "Listener test_bundle.py", "spout": "by value"}
-    assert not cloudpickle.list_registry_pickle_by_value()
+    assert cloudpickle.list_registry_pickle_by_value() == registered
 
 
 def test_named_code_is_imported_and_what_it_does_not_cover_travels(
