@@ -34,6 +34,7 @@ from tupletree.transactional.spouts import (
     PartitionCoordinator,
     PartitionedTransactionalSpout,
     PartitionEmitter,
+    TransactionalSpoutBase,
 )
 
 MAX_PER_BATCH: Final = 1000
@@ -66,7 +67,26 @@ class LogSettings:
         return [ATTEMPT, "split"] if self.format is None else [ATTEMPT, *self.format.fields, *self.metadata]
 
 
-class TransactionalLogSpout(PartitionedTransactionalSpout):
+class _LogSpoutBase(TransactionalSpoutBase):
+    """The common part of both spouts."""
+
+    is_built_in = True
+
+    def __init__(
+        self,
+        source: LogSource,
+        format: Format | None = None,
+        *,
+        max_per_batch: int = MAX_PER_BATCH,
+        metadata: Sequence[str] = (),
+    ) -> None:
+        self.settings = LogSettings(source, max_per_batch, format or Raw(), metadata)
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare(self.settings.outputs)
+
+
+class TransactionalLogSpout(_LogSpoutBase, PartitionedTransactionalSpout):
     """Emits the messages of a numbered log. A batch is fixed forever: it replays the same messages.
 
     A batch waits for each of its partitions. If the log deletes messages before they were read, the topology stops at
@@ -77,21 +97,6 @@ class TransactionalLogSpout(PartitionedTransactionalSpout):
     arguments.
     """
 
-    is_built_in = True
-
-    def __init__(
-        self,
-        source: LogSource,
-        format: Format | None = None,
-        *,
-        max_per_batch: int = MAX_PER_BATCH,
-        metadata: Sequence[str] = (),
-    ) -> None:
-        self.settings = LogSettings(source, max_per_batch, format or Raw(), metadata)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare(self.settings.outputs)
-
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
         return LogCoordinator(self.settings, context.component_id, is_opaque=False)
 
@@ -99,27 +104,12 @@ class TransactionalLogSpout(PartitionedTransactionalSpout):
         return LogEmitter(self.settings, context.component_id)
 
 
-class OpaqueLogSpout(OpaquePartitionedTransactionalSpout):
+class OpaqueLogSpout(_LogSpoutBase, OpaquePartitionedTransactionalSpout):
     """Emits the messages of a numbered log. A replayed batch can have other messages.
 
     Batches go on without a partition that is away, and after messages that the log deleted before they were read. Both
     are reported. Arguments and other guarantees are those of TransactionalLogSpout.
     """
-
-    is_built_in = True
-
-    def __init__(
-        self,
-        source: LogSource,
-        format: Format | None = None,
-        *,
-        max_per_batch: int = MAX_PER_BATCH,
-        metadata: Sequence[str] = (),
-    ) -> None:
-        self.settings = LogSettings(source, max_per_batch, format or Raw(), metadata)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare(self.settings.outputs)
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionCoordinator:
         return LogCoordinator(self.settings, context.component_id, is_opaque=True)
