@@ -68,6 +68,7 @@ class PostgresAddress:
             keepalives_idle=5,
             keepalives_interval=5,
             keepalives_count=3,
+            tcp_user_timeout=20_000,  # of a statement that was sent, as keepalives are of a silent connection
             application_name="tupletree",
             **options,
         )

@@ -45,8 +45,9 @@ class Csv(Format):
         for name, convert, value in zip(self.fields, self._converters, values, strict=True):
             try:
                 row.append(convert(value))
-            except ValueError as error:
-                raise FormatError(f"the value of {name!r} cannot be read: {error}") from error
+            except Exception as error:  # a converter of the user's
+                text = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                raise FormatError(f"the value of {name!r} cannot be read: {text}") from error
         return row
 
     def encode(self, tup: Tuple) -> bytes:

@@ -27,11 +27,13 @@ class Format(ABC):
         fields: the fields of a decoded row.
         record: the NamedTuple or dataclass that has these fields, if any.
         blocking: true if ``decode`` and ``encode`` may wait for a service.
+        takes_none: true if ``decode`` takes None, for a message without a value, such as a tombstone of Kafka.
     """
 
     fields: Sequence[str]
     record: type | None = None
     blocking: bool = False
+    takes_none: bool = False
 
     @property
     def outputs(self) -> Sequence[str] | type:
@@ -54,6 +56,8 @@ class Format(ABC):
 class Raw(Format):
     """The message as bytes in one field. A tuple's message is its value in that field: bytes, or text as UTF-8."""
 
+    takes_none = True
+
     def __init__(self, field: str = "data") -> None:
         self.fields = [field]
 
@@ -71,6 +75,8 @@ class Raw(Format):
 
 class Text(Raw):
     """The message as text in UTF-8, in one field."""
+
+    takes_none = False
 
     def __init__(self, field: str = "text") -> None:
         super().__init__(field)
@@ -201,6 +207,13 @@ class WithHeaders(Format):
 
     def encode(self, tup: Tuple) -> bytes:
         return self._format.encode(tup)
+
+
+def decoded(format: Format, data: Any) -> Sequence[Any]:
+    """Return the row of a log's message. Raises FormatError, or UnavailableError."""
+    if data is None and not format.takes_none:
+        raise FormatError("the message has no value")
+    return format.decode(data)
 
 
 def value_of(tup: Tuple, field: str) -> Any:

@@ -9,7 +9,7 @@ the highest position of a partition is the one that counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
@@ -56,6 +56,7 @@ class StoredPositions:
         self._node: Node | None = None  # as stored at _path
         self._own: dict[str, int] = {}  # of that node
         self._is_stale = True  # the store can differ from both
+        self._rewound: dict[str, int] = {}  # positions to store although higher ones are
 
     def load(self) -> dict[str, int]:
         """Return the stored position of each partition, of all tasks.
@@ -71,8 +72,12 @@ class StoredPositions:
                 _raise_to(found, _decoded(path, node))
         return found
 
-    def save(self, positions: Mapping[str, int]) -> None:
-        """Store positions, unless higher ones are stored.
+    def rewind(self, partition: str, position: int) -> None:
+        """Have the next ``save`` store a lower position: the partition has begun anew."""
+        self._rewound[partition] = position
+
+    def save(self, positions: Mapping[str, int], kept: Collection[str] | None = None) -> None:
+        """Store positions, unless higher ones are stored. ``kept``: forget all partitions but these.
 
         Raises UnavailableError if the store cannot be reached: they are possibly stored, and may be stored again.
         UsageError if they are too many: all those of a task, with their names, may take 1,000,000 bytes.
@@ -81,8 +86,10 @@ class StoredPositions:
         for _ in range(TRIES):
             if self._is_stale:
                 self._reload(store)
-            merged = dict(self._own)
+            merged = {**self._own, **self._rewound}
             _raise_to(merged, positions)
+            if kept is not None:
+                merged = {name: at for name, at in merged.items() if name in kept}
             if merged == self._own:
                 return
             data, node = encode_stored(self._path, merged), self._node
@@ -91,6 +98,7 @@ class StoredPositions:
                 store.write([Create(self._path, data) if node is None else Put(self._path, data, node.version)])
                 version = 0 if node is None else next_version(node.version)
                 self._node, self._own, self._is_stale = Node(data, version), merged, False
+                self._rewound = {}
                 return
         raise UnavailableError(f"others keep writing the positions at {self._path}")
 

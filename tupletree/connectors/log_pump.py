@@ -23,14 +23,16 @@ from tupletree.connectors.log_ranges import RangeFollower
 from tupletree.connectors.log_source import (
     Assigned,
     DeletedError,
+    LogEvent,
     LogFollower,
     LogRecord,
     LogSource,
     Records,
     Revoked,
+    Rewound,
 )
 from tupletree.connectors.source_thread import Broken, Lost, SourceThread
-from tupletree.errors import FailedException, UnavailableError
+from tupletree.errors import FailedException, UnavailableError, UsageError
 
 WAIT_S: Final = 0.05
 """The longest wait for a message: a new session and the end wait at most so long."""
@@ -205,7 +207,7 @@ class LogPump(SourceThread):
             for event in events:
                 self._pass_on(session, event)
 
-    def _pass_on(self, session: Session, event: Assigned | Revoked | Records) -> None:
+    def _pass_on(self, session: Session, event: LogEvent) -> None:
         match event:
             case Records(partition, records, next):
                 lane = session.lanes[partition]
@@ -222,6 +224,11 @@ class LogPump(SourceThread):
                 session.events.put(lane)
             case Revoked(partition):
                 self._revoke(session, partition)
+            case Rewound(partition, start):
+                self._revoke(session, partition)
+                if self._stored is not None:
+                    self._stored.rewind(partition, start)
+                self._pass_on(session, Assigned(partition, start))
 
     @staticmethod
     def _revoke(session: Session, partition: str) -> None:
@@ -240,12 +247,19 @@ class LogPump(SourceThread):
             return
         try:
             if self._stored is not None:
-                self._stored.save(changed)
+                self._save(self._stored, changed)
             follower.processed(changed)
-        except (UnavailableError, FailedException) as error:
+        except (UnavailableError, FailedException, UsageError) as error:
             self._report(error)
             return
         session.recorded.update(changed)
+
+    def _save(self, stored: StoredPositions, positions: Mapping[str, int]) -> None:
+        """Save positions. If they are too many, those of partitions that are gone are forgotten."""
+        try:
+            stored.save(positions)
+        except UsageError:
+            stored.save(positions, set(self._source.partitions()))
 
     def _report(self, error: Exception) -> None:
         """Tell the spout of an error, unless the same was told within ``REPORT_EVERY_S``."""

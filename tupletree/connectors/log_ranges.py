@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +42,8 @@ class RangeFollower(LogFollower):
         self._positions = dict(positions)  # where the next range of a partition begins
         self._task_index = task_index
         self._tasks = tasks
-        self._mine: list[str] = []
-        self._known: set[str] = set()  # the names in _mine
+        self._mine: list[str] = []  # the partitions of the share that are there
+        self._known: set[str] = set()  # those that were ever there
         self._look_at_s = 0.0
         self._read_at_s = 0.0
         self._turn = 0
@@ -63,29 +64,37 @@ class RangeFollower(LogFollower):
             time.sleep(max(0.0, min(self._read_at_s, deadline_s) - time.monotonic()))
 
     def lag(self) -> int | None:
-        return sum(max(0, self._source.bounds(one).end - self._positions[one]) for one in self._mine)
+        total = 0
+        for name in self._mine:
+            with contextlib.suppress(FailedException):  # it cannot be read now
+                total += max(0, self._source.bounds(name).end - self._positions[name])
+        return total
 
     def close(self) -> None:
         self._open = None
 
     def _look(self) -> list[LogEvent]:
-        """Add new partitions to the share."""
+        """Add new partitions to the share, and leave out those that are gone until they are back."""
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return []
         self._look_at_s = now_s + LOOK_EVERY_S
         events: list[LogEvent] = []
+        mine = []
         for index, name in enumerate(self._source.partitions()):
             owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
-            if name and owner == self._task_index and name not in self._known:
+            if not name or owner != self._task_index:
+                continue
+            if name not in self._known:
                 if name not in self._positions:
                     try:
                         self._positions[name] = self._source.bounds(name).first
                     except FailedException:
                         continue  # until the next look
-                self._mine.append(name)
                 self._known.add(name)
                 events.append(Assigned(name, self._positions[name]))
+            mine.append(name)
+        self._mine = mine
         return events
 
     def _read(self, limit: int) -> list[LogEvent]:

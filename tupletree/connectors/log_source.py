@@ -77,7 +77,15 @@ class Revoked:
     partition: str
 
 
-LogEvent = Records | Assigned | Revoked
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """A partition has begun anew, as that of a topic that was deleted and created again. It is read from ``start``."""
+
+    partition: str
+    start: int
+
+
+LogEvent = Records | Assigned | Revoked | Rewound
 
 
 class LogSource(ABC):

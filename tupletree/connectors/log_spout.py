@@ -9,7 +9,7 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw, WithHeaders
+from tupletree.connectors.formats import Format, FormatError, Raw, WithHeaders, decoded
 from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
 from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
@@ -165,7 +165,7 @@ class LogSpout(ReplayingSpout):
 
     def _begin(self, lane: PartitionLane, record: LogRecord) -> None:
         try:
-            row = self.format.decode(record.data)
+            row = decoded(self.format, record.data)
         except FormatError as error:
             pending = self._replay.begin([record.data], DEFAULT_STREAM, record.position, record.next, lane)
             self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))

@@ -82,12 +82,20 @@ class Relation:
 
 
 def load(kind: int, value: bytes | None) -> Any:
-    """Return a value of a type, from the text that PostgreSQL writes. Types that are not in LOADERS stay text."""
+    """Return a value of a type, from the text that PostgreSQL writes.
+
+    Types that are not in LOADERS stay text, and so do values that Python cannot read, such as JSON too deep for it.
+    """
     if value is None:
         return None
     text = value.decode(errors="replace")  # a database without an encoding takes any bytes
     loader = LOADERS.get(kind)
-    return text if loader is None else loader(text)
+    if loader is None:
+        return text
+    try:
+        return loader(text)
+    except (ValueError, ArithmeticError, RecursionError):
+        return text
 
 
 class Decoder:

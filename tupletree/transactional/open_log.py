@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tupletree.connectors.formats import Format, FormatError
+from tupletree.connectors.formats import Format, FormatError, decoded
 from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.errors import ReportedFailedException, UnavailableError
 from tupletree.transactional.bolts import BatchCollector
@@ -68,7 +68,7 @@ class RowDecoder:
     def row(self, name: str, record: LogRecord, collector: BatchCollector) -> Sequence[Any] | None:
         """Return the row of a message, or None after reporting why there is none. Raises UnavailableError."""
         try:
-            row = self._format.decode(record.data)
+            row = decoded(self._format, record.data)
         except FormatError as error:
             place = self._log.source.place(name, record.position)
             collector.report_error(self._log.fault(f"{place}: {error}; the message is left out"))

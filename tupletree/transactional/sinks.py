@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 from tupletree.connectors.row_sinks import plain_row, sorted_rows
 from tupletree.connectors.transactional_sink import TransactionalSink
@@ -38,6 +39,12 @@ class SinkCommitter(BatchBolt, Committer):
         self.sink = sink
         self.owner = owner
         self._tuples: list[Tuple] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the bolt of another batch: batches commit one after the other, over one connection of the sink."""
+        made = copy.copy(self)
+        made._tuples = []
+        return made
 
     def execute(self, tup: Tuple) -> None:
         self._tuples.append(tup)

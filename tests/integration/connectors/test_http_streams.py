@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,15 @@ def test_a_web_socket_that_does_not_answer_pings_is_connected_again(follower: Fo
     follower.start(WebSocketSpout(follower.server.socket_url, subscribe=["hello"], silence_s=0.2))
     follower.wait(lambda: len(follower.server.received) > 1)
     assert f"{follower.server.socket_url}: nothing has arrived for 0.2 s" in follower.errors
+
+
+def test_a_handshake_that_is_not_answered_is_reported_and_tried_again(follower: Follower) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        follower.start(WebSocketSpout(f"ws://127.0.0.1:{port}/", silence_s=0.2))
+        follower.wait(lambda: "the server has not answered the handshake for 0.2 s" in follower.errors)
+        for _ in range(2):
+            silent.accept()[0].close()
 
 
 def test_a_message_that_is_too_large_ends_the_connection_and_is_reported(follower: Follower) -> None:

@@ -12,7 +12,7 @@ import pytest
 from queue_components import History, new_history, watched
 
 from tupletree import Backoff
-from tupletree.connectors.formats import Text
+from tupletree.connectors.formats import Json, Raw, Text, decoded
 from tupletree.connectors.log_source import (
     Assigned,
     Bounds,
@@ -22,6 +22,7 @@ from tupletree.connectors.log_source import (
     LogSource,
     Records,
     Revoked,
+    Rewound,
 )
 from tupletree.connectors.log_spout import LogSpout
 from tupletree.errors import FailedException, UnavailableError
@@ -35,7 +36,7 @@ class Group:
     """Partitions of messages with one member at a time, in this process."""
 
     def __init__(self) -> None:
-        self.lists: dict[str, list[bytes]] = {"a": [], "b": []}
+        self.lists: dict[str, list[bytes | None]] = {"a": [], "b": []}
         self.committed: dict[str, int] = {}
         self.revoked: set[str] = set()
         self.is_cut = False
@@ -67,6 +68,9 @@ class GroupFollower(LogFollower):
                 elif name not in self.mine:
                     self.mine[name] = self.starts.get(name, 0)
                     events.append(Assigned(name, self.mine[name]))
+                elif self.mine[name] > len(messages):
+                    self.mine[name] = 0
+                    events.append(Rewound(name, 0))
                 elif self.mine[name] < len(messages):
                     start, end = self.mine[name], min(len(messages), self.mine[name] + limit)
                     records = [LogRecord(messages[at], at, at + 1) for at in range(start, end)]
@@ -177,6 +181,36 @@ def test_a_lost_connection_has_the_partitions_shared_out_again(scene: Any) -> No
     history.finish()
     cluster.wait_until(lambda: group.committed.get("a") == 2)
     assert group.given == [None, None]
+
+
+class Stored(GroupLog):
+    keeps_positions = False
+
+
+def test_a_partition_that_begins_anew_is_read_from_there_also_after_a_restart(scene: Any) -> None:
+    cluster, group, stand_in = scene
+    group.lists["a"] = [b"old%d" % n for n in range(10)]
+    for expected in (["old9"], ["new1"], ["new2", "new3"]):
+        history = new_history()
+        cluster.submit("watched", watched(LogSpout(Stored(stand_in), Text()), history, retry=FAST))
+        if expected == ["new1"]:
+            group.lists["a"] = [b"new0", b"new1"]
+        cluster.wait_until(lambda history=history, expected=expected: set(expected) <= set(current(history).executed))
+        cluster.wait_until(lambda: _outstanding(cluster) == 0)
+        cluster.kill("watched")
+        group.lists["a"] += [b"new2", b"new3"] if expected == ["new1"] else []
+    assert current(history).executed == Counter(new2=1, new3=1)
+
+
+def test_a_message_without_a_value_is_given_up_unless_the_format_takes_it(scene: Any) -> None:
+    cluster, group, stand_in = scene
+    group.lists["a"] = [b'"a0"', None, b'"a2"']
+    history = submit(cluster, stand_in, format=Json("text"))
+    cluster.wait_until(lambda: group.committed.get("a") == 3)
+    assert history.executed == Counter(a0=1, a2=1)
+    [(_, error)] = cluster.errors("watched")
+    assert "a@1" in str(error) and "the message has no value" in str(error)
+    assert Raw().takes_none and decoded(Raw(), None) == [None]
 
 
 class Away(Text):

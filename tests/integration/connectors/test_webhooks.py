@@ -21,6 +21,7 @@ from tupletree._net import ReservedPorts
 from tupletree._security.authority import Authority
 from tupletree.connectors.formats import Json, Text, WithHeaders
 from tupletree.connectors.http import WebhookSpout
+from tupletree.connectors.http.webhook_receiver import WebhookReceiver
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.testing.simulation.external import current
@@ -163,6 +164,23 @@ def test_a_full_topology_answers_503_and_goes_on(place: Place) -> None:
         place.history.finish()
         assert {one.result().status for one in waiting} == {200}
     assert place.post(b"one more").status == 200
+
+
+def test_requests_that_nobody_waits_for_any_longer_are_only_so_many() -> None:
+    [port] = (ports := ReservedPorts()).reserve(1)
+    receiver = WebhookReceiver(WebhookSpout(port, Text(), timeout_s=0.05, max_in_flight=4)._webhook)
+    try:
+        receiver.listen(port)
+        replies = [post(port, f"{number}".encode()) for number in range(10)]  # and the spout is not called
+        assert [reply.text.split(":")[0] for reply in replies] == [
+            *["the request is not processed yet"] * 4,
+            *["too many requests are in process"] * 6,
+        ]
+        assert (receiver.next(), receiver.outstanding) == (None, 0)
+        assert post(port, b"again").text.startswith("the request is not processed yet")
+    finally:
+        receiver.close()
+        ports.release()
 
 
 def test_a_deactivated_topology_answers_503_and_finishes_what_it_has(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,13 @@ def test_a_line_of_csv_is_a_row(format: Csv, line: bytes, row: list[Any]) -> Non
 def test_a_line_that_is_not_csv_is_named(line: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         Csv({"a": str, "b": float}).decode(line)
+
+
+def test_whatever_a_converter_raises_the_value_is_named() -> None:
+    with pytest.raises(FormatError, match="the value of 'b' cannot be read: InvalidOperation: "):
+        Csv({"a": str, "b": Decimal}).decode(b"1,x")
+    with pytest.raises(FormatError, match="the value of 'b' cannot be read: KeyError: 'x'"):
+        Csv({"a": str, "b": {"y": 1}.__getitem__}).decode(b"1,x")
 
 
 def test_csv_of_no_fields_is_refused() -> None:

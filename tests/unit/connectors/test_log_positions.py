@@ -78,3 +78,22 @@ def test_a_log_id_that_names_no_node_is_refused(log_id: Any) -> None:
 def test_metadata_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="FileSpout: metadata names 'key'; what files has"):
         FileSpout("/tmp", metadata=["key"])
+
+
+def test_a_partition_that_has_begun_anew_gets_a_lower_position(conf: dict[str, Any]) -> None:
+    positions = stored(conf)
+    positions.save({"a": 1000, "b": 5})
+    positions.rewind("a", 0)
+    positions.save({"b": 6})
+    assert stored(conf).load() == {"a": 0, "b": 6}
+    positions.save({"a": 7})
+    assert stored(conf).load() == {"a": 7, "b": 6}
+
+
+def test_partitions_that_are_gone_can_be_forgotten(conf: dict[str, Any]) -> None:
+    positions = stored(conf)
+    positions.save({f"{'long name':>100}{number}": number for number in range(8000)})
+    with pytest.raises(UsageError):
+        positions.save({f"{'another':>100}{number}": number for number in range(4000)})
+    positions.save({"new": 1}, {"new"})
+    assert stored(conf).load() == {"new": 1}

@@ -75,6 +75,23 @@ def test_it_resumes_and_takes_new_messages_and_tells_of_its_lag():
     assert follower.lag() == 0
 
 
+def test_a_partition_that_is_gone_holds_up_no_other_and_resumes_when_it_is_back():
+    lists = {"a": ["a0"], "b": ["b0"]}
+    found = defaultdict(list)
+    follower = RangeFollower(Lists(lists), {}, 0, 1)
+    drain(follower, found)
+    gone = lists.pop("a")
+    lists["b"].append("b1")
+    follower._look_at_s = 0.0
+    drain(follower, found)
+    assert (found["b"], follower.lag()) == (["b0", "b1"], 0)
+    lists["a"] = [*gone, "a1"]
+    follower._look_at_s = 0.0
+    starts = {}
+    drain(follower, found, starts)
+    assert (found["a"], starts) == (["a0", "a1"], {}), "it is the same partition"
+
+
 def test_partitions_take_turns():
     lists = {"a": ["a"] * 6, "b": ["b"] * 6}
     follower = RangeFollower(Lists(lists), {}, 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -264,11 +265,18 @@ class WebSocket(Stream):
         self._max_bytes = max_bytes
         self._subscribe = subscribe
 
+    async def _connect(self, session: Any) -> Any:
+        options = {"headers": self._headers, "max_msg_size": self._max_bytes, "autoping": False}
+        try:
+            async with asyncio.timeout(self._silence_s):
+                return await session.ws_connect(self._url, **options)
+        except TimeoutError:
+            raise ConnectionError(f"the server has not answered the handshake for {self._silence_s:g} s") from None
+
     async def follow(self, session: Any, last_id: str) -> AsyncGenerator[StreamEvent | None, None]:
         from aiohttp import WSMsgType
 
-        options = {"headers": self._headers, "max_msg_size": self._max_bytes, "autoping": False}
-        async with session.ws_connect(self._url, **options) as socket:
+        async with await self._connect(session) as socket:
             for message in self._subscribe:
                 await socket.send_str(message)
             yield None

@@ -165,7 +165,8 @@ class WebhookReceiver:
                 return FULL if isinstance(known, OpenRequest) and self._requests.is_full else known
         if not self._is_active:
             return INACTIVE
-        return FULL if self._requests.is_full else None
+        # Requests that nobody waits for any longer still wait in the queue, if the spout is not called.
+        return FULL if self._requests.is_full or self._arrivals.qsize() >= webhook.max_in_flight else None
 
     async def _decode(self, request: Request) -> list[Any] | Answer:
         """Return the row of a request, or the answer if there is none."""

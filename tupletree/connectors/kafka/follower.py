@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from tupletree.connectors.kafka.client import connection_errors, kafka, text_of
 from tupletree.connectors.kafka.positions import Place, place_named
-from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, LogRecord, Records, Revoked
+from tupletree.connectors.log_source import (
+    Assigned,
+    DeletedError,
+    LogEvent,
+    LogFollower,
+    LogRecord,
+    Records,
+    Revoked,
+    Rewound,
+)
 from tupletree.errors import FailedException
 
 ANSWER_S: Final = 10.0
@@ -140,7 +149,7 @@ class KafkaFollower(LogFollower):
                 self._next[name] = message.offset()
                 found.setdefault(name, [])
         elif error.code() in {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE} and name in self._next:
-            self._failures.append(self._reset(name))
+            self._failures.append(self._reset(name, found))
         elif error.fatal():
             raise ConnectionError(error.str())
         elif not error.retriable() and error.code() not in {codes._TRANSPORT, codes._RESOLVE, codes._TIMED_OUT}:
@@ -152,7 +161,7 @@ class KafkaFollower(LogFollower):
             self._away_at_s = self._away_at_s or time.monotonic() + AWAY_S
             self._failures.append(FailedException(f"Kafka: {error.str()}"))
 
-    def _reset(self, name: str) -> FailedException:
+    def _reset(self, name: str, found: dict[str, list[LogRecord]]) -> FailedException:
         """Go on with the first message that is left of a partition."""
         place, position = place_named(name), self._next[name]
         with connection_errors():
@@ -166,6 +175,8 @@ class KafkaFollower(LogFollower):
         if position < first:
             what = f"offsets {position:,} to {first - 1:,} were deleted before they were read"
             return DeletedError(f"{place}: {what}", first)
+        found.pop(name, None)  # of the earlier topic
+        self._events.append(Rewound(name, first))
         return FailedException(
             f"{place}: the log ends at offset {end:,}, before offset {position:,}, up to which it was read: it is read "
             f"from its beginning, as the log of a topic that was created again"
