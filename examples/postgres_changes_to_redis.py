@@ -2,7 +2,7 @@
 
     pip install 'tupletree[postgres,redis]'
     python -m examples.postgres_changes_to_redis 1000       # creates the table towns, a publication and 1,000 rows
-    tupletree local examples/postgres_changes_to_redis.py   # until Ctrl-C; another terminal:
+    tupletree local examples/postgres_changes_to_redis.py --seconds 0   # until Ctrl-C; another terminal:
     psql "$POSTGRES_URL" -c "UPDATE towns SET people = people + 1 WHERE id = 7"
     redis-cli HGETALL towns:7
 

@@ -2,7 +2,7 @@
 
     pip install 'tupletree[rabbitmq]'
     python -m examples.rabbitmq_work_queue 1000          # puts 1,000 orders into the queue, of which each 50th is bad
-    tupletree local examples/rabbitmq_work_queue.py      # until Ctrl-C; another terminal: the letters
+    tupletree local examples/rabbitmq_work_queue.py --seconds 0    # until Ctrl-C; in another terminal:
     tupletree dead-letters list sqlite:/tmp/orders.db
 
 RABBITMQ_URL is the server, ORDERS_DB the file of the dead letters. Each order is charged at least once. An order that

@@ -25,9 +25,12 @@ class Check(BasicBolt):
     outputs = ["order", "customer", "amount"]
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
-        if not isinstance(tup["amount"], int) or tup["amount"] <= 0:
-            raise FailedException(f"an amount of {tup['amount']!r} cannot be ordered", retry=False)
-        collector.emit(tup.values)
+        order, customer, amount = tup.values  # from strangers: of any type
+        if not isinstance(order, str) or not isinstance(customer, str):
+            raise FailedException("the order and the customer must be text", retry=False)
+        if type(amount) is not int or not 0 < amount < 1_000_000:
+            raise FailedException(f"an amount of {amount!r} cannot be ordered", retry=False)
+        collector.emit([order, customer, amount])
 
 
 class Store(BasicBolt):

@@ -209,6 +209,16 @@ class WithHeaders(Format):
         return self._format.encode(tup)
 
 
+def checked_format(owner: object, format: Format | None, default: type[Format] = Raw) -> Format:
+    """Return a component's format, by default ``default``. UsageError, naming the owner's class, if it is none."""
+    if format is None:
+        return default()
+    if not isinstance(format, Format):
+        given = f"the class {format.__name__}" if isinstance(format, type) else repr(format)
+        raise UsageError(f"{type(owner).__name__}: format is {given}; an object such as Json() was expected")
+    return format
+
+
 def decoded(format: Format, data: Any) -> Sequence[Any]:
     """Return the row of a log's message. Raises FormatError, or UnavailableError."""
     if data is None and not format.takes_none:
@@ -244,5 +254,7 @@ def row_of(found: Mapping[str, Any], fields: Sequence[str], record: type | None)
         return [getattr(made, name) for name in fields]
     missing = [name for name in fields if name not in found]
     if missing:
-        raise FormatError(f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, found))}")
+        raise FormatError(
+            f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, found)) or 'nothing'}"
+        )
     return [found[name] for name in fields]

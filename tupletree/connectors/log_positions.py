@@ -73,7 +73,7 @@ class StoredPositions:
         return found
 
     def rewind(self, partition: str, position: int) -> None:
-        """Have the next ``save`` store a lower position: the partition has begun anew."""
+        """Have the next ``save`` store a lower position: the partition was created again."""
         self._rewound[partition] = position
 
     def save(self, positions: Mapping[str, int], kept: Collection[str] | None = None) -> None:

@@ -79,7 +79,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A partition has begun anew, as that of a topic that was deleted and created again. It is read from ``start``."""
+    """A partition was deleted and created again, as with its topic. It is read from ``start``."""
 
     partition: str
     start: int

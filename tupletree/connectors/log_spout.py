@@ -9,7 +9,7 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw, WithHeaders, decoded
+from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format, decoded
 from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
 from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
@@ -74,7 +74,7 @@ class LogSpout(ReplayingSpout):
             raise UsageError(f"{owner}: max_ahead is {max_ahead!r}; a whole number of at least 1 was expected")
         check_log_id(owner, log_id)
         self.source = source
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.metadata = check_metadata(owner, source, self.format, metadata)
         outputs = [*self.format.fields, *self.metadata] if self.metadata else self.format.outputs
         self.outputs = outputs  # type: ignore[misc]  # set per instance

@@ -9,7 +9,7 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.connectors.held import Held
 from tupletree.connectors.pump import Connected, Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
@@ -53,7 +53,7 @@ class QueueSpout(ReplayingSpout):
         if not isinstance(max_in_flight, int) or max_in_flight < 1:
             raise UsageError(f"{type(self).__name__}: max_in_flight must be a whole number of at least 1")
         self.source = source
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
         self.blocking = self.format.blocking or self.blocking
         self.max_in_flight = max_in_flight

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from tupletree.batching_bolt import BatchingBolt
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.tuples import Tuple
 
@@ -72,7 +72,7 @@ class SinkBolt(BatchingBolt):
 
     def __init__(self, sink: Sink, format: Format | None = None, *, id_field: str | None = None) -> None:
         self.sink = sink
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.id_field = id_field
 
     def setup(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.connectors.formats import Format, Raw
+from tupletree.connectors.formats import Format, Raw, checked_format
 from tupletree.connectors.log_batches import (
     UNKNOWN,
     OutOfRangeError,
@@ -80,7 +80,7 @@ class _LogSpoutBase(TransactionalSpoutBase):
         max_per_batch: int = MAX_PER_BATCH,
         metadata: Sequence[str] = (),
     ) -> None:
-        self.settings = LogSettings(source, max_per_batch, format or Raw(), metadata)
+        self.settings = LogSettings(source, max_per_batch, checked_format(self, format), metadata)
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare(self.settings.outputs)

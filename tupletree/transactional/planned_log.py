@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
-from tupletree.connectors.formats import Format, Raw
+from tupletree.connectors.formats import Format, checked_format
 from tupletree.connectors.log_plans import Extents, Plan, plan_batch
 from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.log_spout import check_metadata
@@ -57,7 +57,7 @@ class PlannedLogSpout(TransactionalSpout):
         if type(limit) is not int or limit < 1:
             raise UsageError(f"{owner}: limit is {limit!r}; a number of at least 1 was expected")
         self.source = source
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.limit = limit
         self.metadata = check_metadata(owner, source, self.format, metadata)
 

@@ -405,7 +405,9 @@ def test_a_port_that_is_taken_is_reported_and_used_when_it_is_free(place: Place)
     "arguments",
     [
         {"port": 70_000}, {"port": 0}, {"path": "orders"}, {"answer": "later"}, {"timeout_s": 0}, {"max_in_flight": 0},
-        {"max_body_bytes": 0}, {"max_keys": -1}, {"secret": ""},
+        {"max_body_bytes": 0}, {"max_keys": -1}, {"secret": ""}, {"port": "8090"}, {"port": True}, {"path": None},
+        {"timeout_s": "30"}, {"max_body_bytes": "1M"}, {"secret": 5}, {"key_header": None}, {"host": 1},
+        {"tls": "cert.pem"},
     ],
     ids=str,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from hypothesis import given, strategies
 
 from tupletree.connectors.beanstalkd import BeanstalkSpout
 from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
+from tupletree.connectors.http import WebhookSpout
 from tupletree.errors import UsageError
 from tupletree.testing import make_tuple
 from tupletree.v1 import nimbus_pb2
@@ -141,3 +142,9 @@ def test_a_class_that_is_no_record_is_refused() -> None:
 def test_an_unknown_field_of_a_message_class_is_refused() -> None:
     with pytest.raises(FormatError, match="TaskStats has no field 'tsk'; it has task_id"):
         Protobuf(nimbus_pb2.TaskStats, ["tsk"])
+
+
+@pytest.mark.parametrize(("format", "given"), [("json", "'json'"), (Json, "the class Json")])
+def test_a_format_that_is_none_is_refused(format: Any, given: str) -> None:
+    with pytest.raises(UsageError, match=f"^WebhookSpout: format is {given}; an object such as Json"):
+        WebhookSpout(8090, format)

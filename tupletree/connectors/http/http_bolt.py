@@ -10,7 +10,7 @@ from typing import Any, Final
 from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
 from tupletree.connectors.extras import imported
-from tupletree.connectors.formats import Format, FormatError, Json, Raw
+from tupletree.connectors.formats import Format, FormatError, Json, checked_format
 from tupletree.connectors.http.addresses import checked_url, shown
 from tupletree.connectors.sinks import message_id
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
@@ -78,7 +78,7 @@ class HttpBolt(AsyncBolt):
         self.url = checked_url("HttpBolt", url, ("http", "https"))
         if in_flight < 1 or timeout_s <= 0:
             raise UsageError("HttpBolt: in_flight was expected to be at least 1, and timeout_s more than 0 seconds")
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.id_field = id_field
         content = "application/json" if isinstance(self.format, Json) else "application/octet-stream"
         self.headers = {"Content-Type": content, **(headers or {})}

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, FormatError, Text
+from tupletree.connectors.formats import Format, FormatError, Text, checked_format
 from tupletree.connectors.http.addresses import checked_url, shown
 from tupletree.connectors.http.event_parser import EventParser, StreamEvent
 from tupletree.connectors.http.stream_reader import Stream, StreamEndedError, StreamReader
@@ -32,7 +32,7 @@ class StreamSpout(ReliableSpout):
         if max_in_flight < 1 or silence_s <= 0 or max_bytes < 1:
             raise UsageError(f"{name}: max_in_flight, silence_s and the size of a message must be more than 0")
         self.url = url
-        self.format = format or Text()
+        self.format = checked_format(self, format, Text)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
         self.blocking = self.format.blocking
         self.max_ahead = max_in_flight

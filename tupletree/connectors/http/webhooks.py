@@ -9,7 +9,7 @@ from uuid import uuid4
 from tupletree._replay import Pending
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.connectors.formats import Format, Raw
+from tupletree.connectors.formats import Format, checked_format
 from tupletree.connectors.http.open_requests import FAILED, GIVEN_UP, PROCESSED, Answer, OpenRequest
 from tupletree.connectors.http.webhook_receiver import Webhook, WebhookReceiver
 from tupletree.connectors.source_thread import register_thread
@@ -84,16 +84,25 @@ class WebhookSpout(ReplayingSpout):
         tls: tuple[str, str] | None = None,
     ) -> None:
         known_secret = secret.encode() if isinstance(secret, str) else secret
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
+        whole = {"port": port, "max_in_flight": max_in_flight, "max_body_bytes": max_body_bytes, "max_keys": max_keys}
+        for name, number in whole.items():
+            _check(name, number, type(number) is int, "a whole number")
+        for name, text in {"host": host, "key_header": key_header, "signature_header": signature_header}.items():
+            _check(name, text, isinstance(text, str), "text")
+        is_path = isinstance(path, str) and path.startswith("/") and "?" not in path
+        is_pair = tls is None or (isinstance(tls, tuple | list) and len(tls) == 2)
         _check("port", port, 1 <= port <= MAX_PORT, f"a port from 1 to {MAX_PORT}")
-        _check("path", path, path.startswith("/") and "?" not in path, "a path that begins with / and has no query")
+        _check("path", path, is_path, "a path that begins with / and has no query")
         _check("answer", answer, answer in ("processed", "accepted"), "'processed' or 'accepted'")
-        _check("timeout_s", timeout_s, timeout_s > 0, "more than 0 seconds")
+        _check("timeout_s", timeout_s, type(timeout_s) in (int, float) and timeout_s > 0, "more than 0 seconds")
         _check("max_in_flight", max_in_flight, max_in_flight >= 1, "at least 1 request")
         _check("max_body_bytes", max_body_bytes, max_body_bytes >= 1, "at least 1 byte")
         _check("max_keys", max_keys, max_keys >= 0, "at least 0 keys")
+        _check("secret", type(secret), isinstance(secret, str | bytes | None), "None, text or bytes")
         _check("secret", "empty", known_secret != b"", "None or a secret that is not empty")
+        _check("tls", tls, is_pair, "None or the files of a certificate and its key")
         self._webhook = Webhook(
             port, self.format, host, path, answer, timeout_s, max_in_flight, max_body_bytes, key_header, max_keys,
             known_secret, signature_header, tls,

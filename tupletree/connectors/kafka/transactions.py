@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from tupletree.attempt import TransactionAttempt
-from tupletree.connectors.formats import Format, FormatError, Raw
+from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.connectors.kafka.client import (
     check_with_client,
     checked_client_config,
@@ -64,7 +64,7 @@ class KafkaSink(TransactionalSink):
     ) -> None:
         self.servers = checked_servers(bootstrap_servers)
         [self.topic] = checked_topics(topic)
-        self.format = format or Raw()
+        self.format = checked_format(self, format)
         self.key_field = key_field
         extra = [] if key_field is None or key_field in self.format.fields else [key_field]
         self.fields = [*self.format.fields, *extra]
