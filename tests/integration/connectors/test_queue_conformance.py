@@ -137,12 +137,15 @@ def test_messages_in_process_outlive_their_time_limit_even_while_no_more_are_tak
 
 
 def test_a_cut_connection_returns_all_that_was_not_acknowledged(place: QueuePlace, proxy: Proxy, run: Any) -> None:
-    """The acks of the older connection come later; they must not acknowledge the new deliveries."""
+    """The acks of the older connection come later; they must not acknowledge the new deliveries.
+
+    A queue with a time limit delivers once more to a process that a busy machine has held up for so long.
+    """
     place.put(texts(TEXTS))
     running = run(before=lambda history: setattr(history, "holds", True))
     running.wait_executed(TEXTS)
     proxy.cut()
-    running.wait(lambda: sum(running.history.executed.values()) == 2 * len(TEXTS))
+    running.wait(lambda: min(running.history.executed.values()) >= 2)
     assert place.unacknowledged() == len(TEXTS)
     running.history.finish()
     running.wait(lambda: place.unacknowledged() == 0)
