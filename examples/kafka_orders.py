@@ -3,7 +3,7 @@
     pip install 'tupletree[kafka,http,postgres]'
     export KAFKA=localhost:9092 PRICES=http://localhost:8000/price POSTGRES_URL=postgresql://shop@localhost/shop
     python -m examples.kafka_orders 10000        # puts 10,000 orders into the topic "orders"
-    tupletree submit examples/kafka_orders.py    # or: tupletree local examples/kafka_orders.py
+    tupletree submit examples/kafka_orders.py
 
 PRICES/ITEM answers with ``{"price": 3}``. The positions in the topic and the rows that wait to be written are in the
 same aligned checkpoints, about one each second. PostgreSQL gets the rows of a checkpoint in one transaction with a note

@@ -200,6 +200,7 @@ class LogPump(SourceThread):
                     follower.idle(WAIT_S)
                     continue
                 events = follower.poll(min(room, MAX_POLLED), WAIT_S)
+                self._failures = 0
             except FailedException as error:
                 self._report(error)
                 follower.idle(WAIT_S)

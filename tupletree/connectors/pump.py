@@ -89,7 +89,9 @@ class Pump(SourceThread):
                 if not has_answered:
                     self._source.idle(WAIT_S)
                 continue
-            for delivery in self._source.receive(room, 0.0 if has_answered else WAIT_S):
+            deliveries = self._source.receive(room, 0.0 if has_answered else WAIT_S)
+            self._failures = 0
+            for delivery in deliveries:
                 outstanding.add(delivery.handle)
                 self._events.put(delivery)
         self._answer()

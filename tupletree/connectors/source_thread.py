@@ -69,6 +69,9 @@ class SourceThread(threading.Thread):
     A subclass implements ``_open``, ``_serve`` and ``_notify``, which run on this thread. ``pause``, ``close`` and the
     attributes are for the spout's thread.
 
+    The pauses before a new connection grow until the source has answered: then the subclass sets ``_failures`` to 0. So
+    a source that can be opened, and nothing else, is not opened ten times per second.
+
     Attributes:
         is_connected: true while the connection stands.
         lag: how much the source has that was not read; None if that is not known.
@@ -86,6 +89,7 @@ class SourceThread(threading.Thread):
         self._lag_at_s = 0.0
         self._is_paused = False
         self._is_closing = threading.Event()
+        self._failures = 0  # since the source has answered
 
     def pause(self, is_paused: bool) -> None:
         """Receive nothing more, or go on. What was received is still answered for."""
@@ -102,17 +106,15 @@ class SourceThread(threading.Thread):
         self.join(CLOSE_S)
 
     def run(self) -> None:
-        failures = 0
         lost_on: tuple[type[Exception], ...] = (*self._owned.lost_on, UnavailableError, FailedException)
         while not self._is_closing.is_set():
             try:
                 self._open()
                 self.is_connected = True
                 self._lag_at_s = 0.0
-                failures = 0
                 self._serve()
             except lost_on as error:
-                failures += 1
+                self._failures += 1
                 self.error = f"{type(error).__name__}: {error}"
                 self._notify(Lost(error))
             except BaseException as error:
@@ -124,7 +126,7 @@ class SourceThread(threading.Thread):
                 with contextlib.suppress(Exception):  # as the contract has it, and no thread may end of it in silence
                     self._owned.close()
             if not self._is_closing.is_set():
-                self._is_closing.wait(self._reconnect.pause_s(max(1, failures)))
+                self._is_closing.wait(self._reconnect.pause_s(max(1, self._failures)))
 
     @abstractmethod
     def _open(self) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from queue_components import History, new_history, watched
@@ -244,3 +244,31 @@ def test_a_log_that_is_not_ready_is_opened_again(scene: Any) -> None:
     assert [str(error) for _, error in cluster.errors("watched")] == [
         "group: the connection is lost: a leader is being elected"
     ] * 3
+
+
+class Hollow(Stored):
+    """Can be opened, and does nothing else."""
+
+    def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower:
+        self.group.given.append(positions)
+        raise ConnectionError("it is hollow")
+
+
+class Noted(Backoff):
+    """Notes after how many failures it is asked for a pause."""
+
+    asked: ClassVar[Any] = external(list)
+
+    def pause_s(self, attempts: int) -> float:
+        current(self.asked).append(attempts)
+        return 0.01
+
+
+def test_a_log_that_can_be_opened_and_no_more_is_opened_after_growing_pauses(scene: Any) -> None:
+    cluster, _, stand_in = scene
+    spout = LogSpout(Hollow(stand_in), Text())
+    spout.reconnect = Noted()
+    cluster.submit("watched", watched(spout, new_history(), retry=FAST))
+    cluster.wait_until(lambda: len(current(Noted.asked)) >= 4)
+    assert current(Noted.asked)[:4] == [1, 2, 3, 4]
+    assert cluster.errors("watched")
