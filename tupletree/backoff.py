@@ -3,6 +3,7 @@
 from __future__ import annotations  # pure
 
 from dataclasses import dataclass
+from typing import Final
 
 from tupletree.errors import UsageError
 
@@ -36,3 +37,9 @@ class Backoff:
             return float(min(self.max_s, self.first_s * self.factor ** (attempts - 1)))
         except OverflowError:
             return self.max_s
+
+
+FOREVER: Final = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
+"""The retries of sources whose messages are not given up."""
+RECONNECT: Final = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+"""The pauses between attempts to connect."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tupletree._replay import Pending
-from tupletree.backoff import Backoff
+from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
-
-FOREVER = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class ReliableSpout(ReplayingSpout):
     max_ahead: int = 100_000
     commit_interval_s: float = 1.0
     reconnect_on: ClassVar[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError, UnavailableError)
-    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+    reconnect: Backoff = RECONNECT
     position: Any = None
 
     _rows: Iterator[Sequence[Any] | Message | None] | None = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
-from tupletree.backoff import Backoff
+from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format, decoded
 from tupletree.connectors.held import Held
@@ -19,7 +19,6 @@ from tupletree.errors import UnavailableError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 
-FOREVER: Final = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
 READ_AHEAD: Final = 4000
 """The maximum number of messages that are read and not emitted."""
 
@@ -58,7 +57,7 @@ class LogSpout(ReplayingSpout):
     """
 
     retry: Backoff = FOREVER
-    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+    reconnect: Backoff = RECONNECT
 
     def __init__(
         self,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
-from tupletree.backoff import Backoff
+from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.connectors.held import Held
@@ -17,8 +17,6 @@ from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
-
-FOREVER: Final = Backoff(first_s=0.1, factor=2, max_s=60, max_attempts=None)
 
 
 class QueueSpout(ReplayingSpout):
@@ -47,7 +45,7 @@ class QueueSpout(ReplayingSpout):
     """
 
     retry: Backoff = FOREVER
-    reconnect: Backoff = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
+    reconnect: Backoff = RECONNECT
 
     def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
         if not isinstance(max_in_flight, int) or max_in_flight < 1:

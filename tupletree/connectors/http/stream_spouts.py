@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._wire.fail_reasons import FailReason
-from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.formats import Format, FormatError, Text, checked_format
 from tupletree.connectors.http.addresses import checked_url, shown
@@ -24,7 +23,6 @@ MIB: Final = 1024 * 1024
 class StreamSpout(ReliableSpout):
     """Common base of the two spouts. Each task has a connection of its own, and gets every event of the stream."""
 
-    reconnect = Backoff(first_s=0.1, factor=2, max_s=30, max_attempts=None)
     _reader: StreamReader | None = None
 
     def __init__(self, url: str, format: Format | None, max_in_flight: int, silence_s: float, max_bytes: int) -> None:
