@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -93,10 +94,12 @@ class NatsPlace(QueuePlace):
             found: list[bytes] = []
             consumer = await streams.pull_subscribe(self.name, "all", self.name)
             while True:
-                try:
-                    messages = await consumer.fetch(100, timeout=0.2)
-                except nats.errors.TimeoutError:
+                info = await streams.consumer_info(self.name, "all")
+                if not info.num_pending + info.num_ack_pending:
                     return found
+                messages = []
+                with contextlib.suppress(TimeoutError):
+                    messages = await consumer.fetch(100, timeout=0.2)
                 for message in messages:
                     await message.ack_sync()
                     found.append(message.data)

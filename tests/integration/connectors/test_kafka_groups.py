@@ -13,10 +13,13 @@ import pytest
 from kafka_place import KafkaGroupPlace
 from queue_components import Running, new_history, watched
 
-from tupletree import Backoff
+from tupletree import Backoff, FailedException
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaLog, KafkaSpout
-from tupletree.connectors.log_source import Assigned, DeletedError, LogFollower, Records
+from tupletree.connectors.kafka.client import consumer_config
+from tupletree.connectors.kafka.log import plain_record_of
+from tupletree.connectors.kafka.shares import GroupMember
+from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, Records
 from tupletree.connectors.log_spout import LogSpout
 from tupletree.testing import LocalCluster, wait_until
 
@@ -172,3 +175,37 @@ def test_static_members_commits_and_deleted_messages(place: KafkaGroupPlace) -> 
     wait_until(lambda: len(read()) == 3, 60, what="what is left is read")
     follower.close()
     log.close()
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_a_partition_whose_beginning_is_unknown_holds_up_no_other(place: KafkaGroupPlace, strategy: str) -> None:
+    """A broker has no partition without a leader for long, so the beginning of partition 1 is withheld here."""
+    known = threading.Event()
+
+    def begin(partition: str) -> int:
+        if partition.endswith("/1") and not known.is_set():
+            raise FailedException("no broker leads the partition")
+        return 0
+
+    def member() -> GroupMember:
+        config = consumer_config(place.broker.addresses, {"partition.assignment.strategy": strategy}, place.topic)
+        return GroupMember(config, plain_record_of, [place.topic], begin)
+
+    def read(follower: GroupMember, found: list[LogEvent]) -> set[bytes]:
+        found.extend(follower.poll(100, 0.1))
+        return {record.data for event in found if isinstance(event, Records) for record in event.records}
+
+    for partition in range(3):
+        put(place, partition, [f"of {partition}"])
+    first, found = member(), list[LogEvent]()
+    wait_until(lambda: read(first, found) == {b"of 0", b"of 2"}, 60, what="the two others are read")
+    second, of_second = member(), list[LogEvent]()
+    wait_until(lambda: read(first, found) and read(second, of_second), 60, what="a partition is moved")
+    second.close()
+    found.clear()
+    known.set()
+    wait_until(lambda: b"of 1" in read(first, found), 60, what="the third is read, too")
+    first.close()
+    third, of_third = member(), list[LogEvent]()
+    wait_until(lambda: read(third, of_third) == {b"of 0", b"of 1", b"of 2"}, 60, what="all are read by the next")
+    third.close()

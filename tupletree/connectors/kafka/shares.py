@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tupletree.connectors.kafka.client import connection_errors
-from tupletree.connectors.kafka.follower import ANSWER_S, KafkaFollower
+from tupletree.connectors.kafka.client import connection_errors, text_of
+from tupletree.connectors.kafka.follower import ANSWER_S, AWAY_S, KafkaFollower
 from tupletree.connectors.kafka.positions import Place
 from tupletree.connectors.log_source import Assigned, LogRecord, Revoked
 from tupletree.errors import FailedException, ReportedFailedException
@@ -22,7 +22,8 @@ LOOK_AGAIN_S: Final = 0.1
 class GroupMember(KafkaFollower):
     """A member of a consumer group. A partition goes on at its committed offset, otherwise at ``begin(name)``.
 
-    What is processed of a partition is committed before another member gets it.
+    What is processed of a partition is committed before another member gets it. A partition whose beginning is not
+    known, as a new one has no leader at first, waits: the others are read meanwhile.
     """
 
     def __init__(
@@ -34,6 +35,9 @@ class GroupMember(KafkaFollower):
     ) -> None:
         super().__init__(config, record_of, commits=True)
         self._begin = begin
+        self._waiting: set[str] = set()  # assigned partitions whose beginning is not known
+        self._look_at_s = 0.0
+        self._report_at_s = 0.0
         self._is_incremental = "cooperative" in str(config["partition.assignment.strategy"])
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -42,18 +46,51 @@ class GroupMember(KafkaFollower):
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         try:
             committed = consumer.committed(list(partitions), timeout=ANSWER_S) if partitions else []
-            names = [Place(at.topic, at.partition).name for at in committed]
-            starts = [
-                at.offset if at.offset >= 0 else self._begin(name) for name, at in zip(names, committed, strict=True)
-            ]
-        except (FailedException, self._client.KafkaException) as error:
-            raise ConnectionError(f"the positions of the group are not known: {error}") from error
-        assigned = [self._at(name, start) for name, start in zip(names, starts, strict=True)]
-        self._next.update(zip(names, starts, strict=True))
-        self._events += map(Assigned, names, starts)
-        (consumer.incremental_assign if self._is_incremental else consumer.assign)(assigned)
+        except self._client.KafkaException as error:
+            raise ConnectionError(f"the positions of the group are not known: {text_of(error)}") from error
+        offsets = {Place(at.topic, at.partition).name: at.offset for at in committed}
+        self._waiting.update(name for name, offset in offsets.items() if offset < 0)
+        self._report_at_s = time.monotonic() + AWAY_S
+        begun, _ = self._begun()
+        self._read({name: offset for name, offset in offsets.items() if offset >= 0} | begun)
+
+    def _begun(self) -> tuple[dict[str, int], FailedException | None]:
+        """Return where waiting partitions begin, of those that wait no more, and an error of one that still does."""
+        begun, cause = {}, None
+        for name in sorted(self._waiting):
+            try:
+                begun[name] = self._begin(name)
+            except FailedException as error:
+                cause = error
+        self._waiting -= begun.keys()
+        return begun, cause
+
+    def _read(self, starts: Mapping[str, int]) -> None:
+        """Read more partitions."""
+        self._next.update(starts)
+        self._events += [Assigned(name, start) for name, start in starts.items()]
+        if self._is_incremental:
+            assigned = [self._at(name, start) for name, start in starts.items()]
+            self._consumer.incremental_assign(assigned)
+        else:
+            assigned = [self._at(name, start) for name, start in self._next.items()]
+            self._consumer.assign(assigned)
         if self._is_paused:
-            consumer.pause(assigned)
+            self._consumer.pause(assigned)
+
+    def _look(self) -> None:
+        super()._look()
+        now_s = time.monotonic()
+        if not self._waiting or now_s < self._look_at_s:
+            return
+        self._look_at_s = now_s + LOOK_AGAIN_S
+        begun, cause = self._begun()
+        if begun:
+            with connection_errors():
+                self._read(begun)
+        if cause is not None and now_s >= self._report_at_s:
+            self._report_at_s = now_s + AWAY_S
+            self._failures.append(cause)
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         with contextlib.suppress(FailedException):  # then another member processes some messages again
@@ -61,8 +98,11 @@ class GroupMember(KafkaFollower):
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
-        for at in partitions:
-            name = Place(at.topic, at.partition).name
+        names = [Place(at.topic, at.partition).name for at in partitions]
+        if self._waiting.intersection(names) and self._is_incremental:  # the client has not been given these to read
+            consumer.incremental_unassign([self._at(name) for name in names if name in self._next])
+        self._waiting.difference_update(names)
+        for name in names:
             self._processed.pop(name, None)
             self._uncommitted.pop(name, None)
             if self._next.pop(name, None) is not None:
