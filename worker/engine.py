@@ -97,9 +97,9 @@ class Engine:
         shared = [executor for executor in self.executors if not executor.is_blocking]
         alone = [[executor] for executor in self.executors if executor.is_blocking]
         if shared:
-            self._shared = self._start_loop(shared)
+            self._start_loop(shared, is_shared=True)
         for executors in alone:
-            self._start_loop(executors)
+            self._start_loop(executors, is_shared=False)
 
     def stop(self, timeout_s: float) -> None:
         """Close the components and end the run loops. Abandon loops that do not end within ``timeout_s``."""
@@ -227,29 +227,29 @@ class Engine:
             if self._is_stopping:
                 return
             self.loops = [loop for loop in self.loops if not loop.has_retired]
-        for loop in self.loops:
-            if loop is not self._shared and loop.may_retire(now_s):
+            others = [loop for loop in self.loops if loop is not self._shared]
+        for loop in others:
+            if loop.may_retire(now_s):
                 loop.retire(self._restore)
 
     def _restore(self, executors: Sequence[Executor]) -> bool:
         shared = self._shared
         return shared is not None and shared.offer(executors)
 
-    def _start_loop(self, executors: Sequence[Executor]) -> RunLoop:
+    def _start_loop(self, executors: Sequence[Executor], *, is_shared: bool) -> None:
         name = f"run-loop-{executors[0].component_id}" if len(executors) == 1 else "run-loop"
         loop = RunLoop(name, executors, self._settings)
         with self._loops_lock:
             self.loops = [*self.loops, loop]
+            if is_shared:  # in one step: the watchdog asks every other loop to give its executors to this one
+                self._shared = loop
             if self._is_stopping:
                 loop.stop()
             loop.start()
-        return loop
 
     def _split(self, blocking: Executor, moved: Sequence[Executor]) -> None:
         is_left_alone = self._shared is not None and blocking in self._shared.executors
-        loop = self._start_loop(moved)
-        if is_left_alone:
-            self._shared = loop
+        self._start_loop(moved, is_shared=is_left_alone)
         if blocking.is_found_blocking:
             self._on_blocking(blocking)
 

@@ -15,6 +15,7 @@ from run_loop_scene import ENOUGH_S, components_of, emitted_by, feeder_of_two, h
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.execution import run_loop
+from tupletree.worker.execution.run_loop import RunLoop
 
 
 @pytest.fixture
@@ -281,3 +282,21 @@ def test_an_idle_topology_uses_hardly_any_processor_time(cluster: LocalCluster) 
     cluster.wait_until(lambda: shared.turns > turns + 300, ENOUGH_S)
     print("RATIO", (time.process_time() - cpu_s) / (time.perf_counter() - wall_s), time.perf_counter() - wall_s)
     assert threading.active_count() - before <= 8 + 1 + 1, "executors that block, the shared loop, the watchdog"
+
+
+def test_the_shared_loop_is_known_as_such_before_it_begins(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watchdog that takes it for another loop asks it to give its executors to itself: it never returns from that."""
+    begin = RunLoop.start
+    known: list[bool] = []
+
+    def begin_watched(loop: RunLoop) -> None:
+        known.append(cluster._find("t").engine._shared is loop)
+        begin(loop)
+
+    monkeypatch.setattr(RunLoop, "start", begin_watched)
+    builder = two_branches(feeder_of_two(), Do(), Do())
+    builder.set_bolt("declared", Do()).shuffle_grouping("spout", "left").set_blocking()
+    cluster.submit("t", builder.create_topology())
+    assert known == [True, False]
