@@ -32,10 +32,6 @@ class LogPlace(ABC):
     def add_partition(self) -> int:
         """Add a partition, and return its number."""
 
-    def has_recorded(self) -> bool:
-        """True if a log that keeps positions knows that all messages are processed."""
-        return True
-
     @abstractmethod
     def leave(self) -> None:
         """Make the log unreachable."""

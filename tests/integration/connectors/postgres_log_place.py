@@ -61,7 +61,7 @@ class PostgresLogPlace(LogPlace):
     def add_partition(self) -> int:
         return 0
 
-    def has_recorded(self) -> bool:
+    def is_processed(self) -> bool:
         [[written]] = self.place.execute("SELECT pg_current_wal_flush_lsn()")
         where = "SELECT confirmed_flush_lsn >= %s FROM pg_replication_slots WHERE slot_name = %s"
         wait_until(lambda: self.place.execute(where, written, self.place.name)[0][0], 20)

@@ -203,7 +203,7 @@ def test_a_log_that_is_away_is_read_on_when_it_is_back(place: LogPlace, run: Any
     running = run()
     running.wait_executed(TEXTS)
     wait_processed(running)
-    running.wait(place.has_recorded)
+    running.wait(place.is_processed)
     place.leave()
     running.wait(lambda: running.cluster.errors("watched"))
     place.come_back()
