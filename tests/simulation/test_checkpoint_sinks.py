@@ -180,9 +180,22 @@ BROKEN: dict[str, Rules] = {
 }
 
 
+FOUND_BY = {
+    "writes from memory": 13,
+    "each life is an owner": 9,
+    "tries once": 7,
+    "notes apart": 4,
+    "looks for no note": 5,
+    "takes older transactions": 5,
+    "tells initialised bolts alone": 9,
+}
+"""The seeds at which the search for a broken rule starts, if not at 0."""
+
+
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_rule_is_found(broken: str) -> None:
-    for seed in range(400):
+    first = FOUND_BY.get(broken, 0)
+    for seed in range(first, first + 400):
         try:
             World(seed, BROKEN[broken]).run()
         except Violation as error:

@@ -108,17 +108,31 @@ def test_a_seed_is_a_whole_history() -> None:
 
 
 FOUND_BY = {
-    "takes any number": 12,
+    "takes any number": 127,
+    "holds nothing while it waits": 19,
     "holds nothing of the next generation": 28,
     "acts on the first step that comes": 30,
-    "takes steps of any round": 45,
-    "steps overtake": 30,
+    "takes steps of any round": 54,
+    "executes at once": 4,
+    "acks steps when they come": 17,
+    "steps overtake": 41,
+    "prepares what is not initialised": 17,
+    "forgets failures": 2,
+    "waits for no ack": 9,
+    "emits what was taken back": 9,
+    "goes on after a rollback": 3,
+    "fails nothing at a rollback": 39,
     "trusts what it knows": 41,
     "goes on with what is live": 13,
+    "takes its position later": 31,
+    "sends before it records": 4,
+    "commits what is preparing": 4,
+    "rounds from the start": 7,
     "first ack is enough": 19,
-    "states are not fenced": 17,
+    "states are not fenced": 43,
 }
-"""The seeds at which the search for a broken rule starts, if not at 0."""
+"""The seeds at which the search for a broken rule starts, if not at 0: the first that finds it. Where a change of the
+simulation moves a find, the search goes on from there, and takes longer until the seed is recorded anew."""
 
 
 @pytest.mark.parametrize("broken", BROKEN)
@@ -135,9 +149,10 @@ def test_a_broken_rule_is_found(broken: str) -> None:
 
 
 def test_a_violation_names_its_seed_and_tells_its_story() -> None:
-    rules, _ = BROKEN["holds nothing while it waits"]
+    broken = "holds nothing while it waits"
+    rules, _ = BROKEN[broken]
     with pytest.raises(Violation) as caught:
-        for seed in range(300):
+        for seed in range(FOUND_BY[broken], 300):
             run(seed, replace(rules))
     told = str(caught.value)
     assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): .* has counted s\d/\d:\d+ \d+ times, not \d+\n", told)
