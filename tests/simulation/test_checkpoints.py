@@ -116,7 +116,7 @@ FOUND_BY = {
     "executes at once": 4,
     "acks steps when they come": 17,
     "steps overtake": 41,
-    "prepares what is not initialised": 17,
+    "prepares what is not initialised": 83,
     "forgets failures": 2,
     "waits for no ack": 9,
     "emits what was taken back": 9,
