@@ -24,7 +24,9 @@ FILES := --dist loadfile --no-loadscope-reorder
 # What runs a second time without what was compiled, where anything was: the tests that call compiled modules.
 PURE_TESTS := $(addprefix tests/unit/,acker windows worker test_tuples.py benches/test_bench_parts.py)
 PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registered_metrics.py platform/test_latency_buckets.py)
-PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py) tests/simulation
+PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py)
+# The simulation of transactions calls no compiled module but that of tuples, which test_tuples.py tests.
+PURE_TESTS += $(filter-out tests/simulation/test_transactions.py,$(wildcard tests/simulation/test_*.py))
 PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
 PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/transactional/test_attempt_forms.py
 IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
