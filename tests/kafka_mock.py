@@ -41,6 +41,7 @@ def _library() -> ctypes.CDLL:
         ("rd_kafka_mock_topic_set_error", None, [pointer, ctypes.c_char_p, ctypes.c_int]),
         ("rd_kafka_mock_broker_set_down", ctypes.c_int, [pointer, ctypes.c_int32]),
         ("rd_kafka_mock_broker_set_up", ctypes.c_int, [pointer, ctypes.c_int32]),
+        ("rd_kafka_mock_coordinator_set", ctypes.c_int, [pointer, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int32]),
     ]:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -82,6 +83,10 @@ class MockCluster:
     def lead(self, topic: str, partition: int, broker: int) -> None:
         """Let a broker lead a partition; -1: none does."""
         self._check(self._library.rd_kafka_mock_partition_set_leader(self._cluster, topic.encode(), partition, broker))
+
+    def coordinate(self, kind: str, name: str, broker: int) -> None:
+        """Let a broker coordinate a "group" or a "transaction"."""
+        self._check(self._library.rd_kafka_mock_coordinator_set(self._cluster, kind.encode(), name.encode(), broker))
 
     def fail_topic(self, topic: str, code: int = confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART) -> None:
         """Let questions about a topic be answered with an error; 0: no longer."""

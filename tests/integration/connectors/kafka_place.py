@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from log_place import LogPlace
 
@@ -43,6 +43,25 @@ class KafkaPlace(LogPlace):
         for message in messages:
             producer.produce(self.topic, message, b"key", partition)
         assert producer.flush(60) == 0
+
+    def messages(self) -> list[Any]:
+        """The messages that a read_committed consumer finds, each partition's in order."""
+        settings = {"bootstrap.servers": self.broker.addresses, "group.id": "judge", "log_level": 2}
+        consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(self.topic, number, 0) for number in range(self.partitions)])
+        found: list[Any] = []
+        ended: set[int] = set()
+        while len(ended) < self.partitions:
+            message = consumer.poll(30)
+            assert message is not None, "the broker answers"
+            if (error := message.error()) is None:
+                found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise KafkaException(error)
+        consumer.close()
+        return found
 
     def add_partition(self) -> int:
         self.partitions += 1

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
+from kafka_mock import MockCluster
 from kafka_place import KafkaPlace
 
 from tupletree import BasicStatefulBolt, FailedException, TopologyBuilder
@@ -44,20 +44,7 @@ def commit(sink: KafkaSink, txid: int, *texts: str) -> None:
 
 def committed(place: KafkaPlace) -> Counter[str]:
     """The messages of committed transactions."""
-    settings = {"bootstrap.servers": place.broker.addresses, "group.id": "judge", "enable.partition.eof": True}
-    consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
-    consumer.assign([confluent_kafka.TopicPartition(place.topic, number, 0) for number in range(place.partitions)])
-    found: Counter[str] = Counter()
-    ended = 0
-    while ended < place.partitions:
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error() is None:
-            found[message.value().decode()] += 1
-        else:
-            ended += 1
-    consumer.close()
-    return found
+    return Counter(message.value().decode() for message in place.messages())
 
 
 def test_a_transaction_is_written_once_in_any_life_of_its_owner(place: KafkaPlace) -> None:
@@ -105,6 +92,23 @@ def test_a_broker_that_is_away_is_waited_for_by_the_caller(place: KafkaPlace) ->
     commit(sink, 2, "b")
     assert committed(place) == Counter("ab")
     sink.close()
+
+
+def test_a_note_that_no_broker_takes_ends_the_transaction_in_time() -> None:
+    with MockCluster(brokers=2) as kafka:
+        kafka.create("words")
+        kafka.lead("words", 0, 1)
+        kafka.coordinate("transaction", "tupletree/words/out/0", 1)
+        kafka.coordinate("group", "tupletree/words/out/0", 2)
+        sink = KafkaSink(kafka.addresses, "words", Text())
+        sink.open("words/out/0")
+        commit(sink, 1, "a")
+        kafka.take_down(2)
+        with pytest.raises(UnavailableError, match="has not taken the note of transaction 2 within 15 s"):
+            sink._write(TransactionAttempt(2, 1), [(b"b", None)])
+        kafka.bring_up(2)
+        commit(sink, 2, "b")
+        sink.close()
 
 
 def test_opaque_transactions_and_rows_without_a_message_are_refused(place: KafkaPlace) -> None:

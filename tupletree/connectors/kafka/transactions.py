@@ -9,8 +9,10 @@ the note says what is committed.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, ClassVar, Final, cast
 
 from tupletree.attempt import TransactionAttempt
@@ -162,9 +164,35 @@ class KafkaSink(TransactionalSink):
                     break
                 except BufferError:
                     producer.poll(0.1)
-        note = client.TopicPartition(self.topic, 0, attempt.txid)
-        producer.send_offsets_to_transaction([note], self._notes.consumer_group_metadata(), ANSWER_S)
+        self._send_note(client.TopicPartition(self.topic, 0, attempt.txid))
         producer.commit_transaction(ANSWER_S)  # fails if a message was not delivered
+
+    def _send_note(self, note: Any) -> None:
+        """Add the note to the transaction, or abandon the producer, with its transaction, after ANSWER_S.
+
+        librdkafka 2 does not keep to the timeout while a group's broker is away, and can wait forever for a broker that
+        has come back (its issues 5456 and 5511).
+        """
+        producer, group = self._producer, self._notes.consumer_group_metadata()
+        sent: Future[None] = Future()
+
+        def send() -> None:
+            try:
+                producer.send_offsets_to_transaction([note], group, ANSWER_S)
+            except BaseException as error:
+                sent.set_exception(error)
+            else:
+                sent.set_result(None)
+
+        threading.Thread(target=send, name="kafka-note", daemon=True).start()
+        try:
+            sent.result(ANSWER_S)
+        except TimeoutError:
+            self._producer = None  # no call of it would return
+            raise UnavailableError(
+                f"{self.target}: the broker of the consumer group 'tupletree/{self._owner}' has not taken the note of "
+                f"transaction {note.offset} within {ANSWER_S:g} s"
+            ) from None
 
     def _message(self, row: Row) -> tuple[bytes, bytes | None]:
         tup = cast(Tuple, dict(zip(self.fields, row, strict=True)))  # a format asks for fields alone
