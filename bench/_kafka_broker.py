@@ -103,12 +103,20 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start it, without waiting. Call this from a thread that does not end before the broker."""
         with open(self._directory / "log", "ab") as log:
-            # The kernel ends it with the process of the test, however that ends.
+            # The kernel ends it with the thread that starts it, and so with the test's process, however that ends.
             command = ["setpriv", "--pdeathsig", "KILL", *self._java, "kafka.Kafka", str(self._properties)]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         self.admin = AdminClient({"bootstrap.servers": self.addresses, "log_level": 2})
-        wait_until(self._answers, 60, what="the broker answers")
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        wait_until(self._answers, 120, what="the broker answers")
 
     @property
     def is_running(self) -> bool:

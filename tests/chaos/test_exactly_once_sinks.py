@@ -9,14 +9,14 @@ import contextlib
 import os
 import random
 import sqlite3
-import time
 import uuid
 from pathlib import Path
 
 import pytest
+from kills_in_turn import kill_in_turn, workers
 from sink_topology import COLUMNS, sink_topology
 from stateful_topology import line
-from test_stateful_words import await_committed, is_acked, workers
+from test_stateful_words import await_committed, is_acked
 
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.testing import DevCluster, wait_until
@@ -73,7 +73,7 @@ def test_every_row_is_written_once_whatever_is_killed(cluster, table, seed, tmp_
     lines = int(SECONDS * RATE * 1.2)  # still flowing when the kills end
     cluster.client.submit("lines", sink_topology(tmp_path, table.sink, rate=RATE, lines=lines), conf, code=CODE)
     try:
-        kills = kill_in_turn(cluster, random.Random(seed))
+        kills = kill_in_turn(cluster, random.Random(seed), SECONDS).total()
         wait_until(lambda: is_acked(tmp_path, lines), 240, what="every line is acked")
         await_committed(cluster, conf)
     finally:
@@ -84,19 +84,3 @@ def test_every_row_is_written_once_whatever_is_killed(cluster, table, seed, tmp_
     expected = [(number, len(line(number))) for number in range(lines)]
     assert [tuple(row) for row in table.query("SELECT number, length FROM lines ORDER BY number")] == expected
     assert kills >= SECONDS / 6
-
-
-def kill_in_turn(cluster, rng):
-    """For so many seconds, a worker, an acker or a nimbus every few seconds; daemons are started again."""
-    kills = 0
-    until_s = time.monotonic() + SECONDS
-    while (now_s := time.monotonic()) < until_s:
-        next_s = now_s + rng.uniform(1.0, 3.0)
-        wait_until(lambda next_s=next_s: time.monotonic() > next_s and workers(cluster), 60, what="a worker to kill")
-        role = rng.choice(["worker", "worker", "acker", "nimbus"])
-        number = rng.randrange(len(workers(cluster)) if role == "worker" else 2)
-        cluster.kill(role, number)
-        if role != "worker":
-            cluster.restart(role, number)
-        kills += 1
-    return kills
