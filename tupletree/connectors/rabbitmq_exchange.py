@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree.connectors.extras import imported
-from tupletree.connectors.rabbitmq_connection import checked_name, checked_url, lost, parameters
+from tupletree.connectors.rabbitmq_connection import checked_name, checked_url, gathering_connection, lost, parameters
 from tupletree.connectors.sinks import Sink, SinkMessage
 from tupletree.errors import FailedException, ReportedFailedException
 
@@ -75,7 +75,7 @@ class Publisher(threading.Thread):
         self._unconfirmed: set[int] = set()
         self._confirmed_through = 0
         self._refused: dict[int, FailedException] = {}
-        self._connection = self._pika.SelectConnection(
+        self._connection = gathering_connection()(
             parameters(url), self._opened, on_open_error_callback=self._closed, on_close_callback=self._closed
         )
 
@@ -127,9 +127,11 @@ class Publisher(threading.Thread):
         first = self._first_tag = self._next_tag
         self._next_tag += len(messages)
         self._unconfirmed.update(range(first, self._next_tag))
-        for tag, message in enumerate(messages, first):
-            properties = self._pika.BasicProperties(delivery_mode=2, message_id=f"{self._id}-{tag}")
-            self._channel.basic_publish(self._exchange, self._routing_key, message.data, properties, mandatory=True)
+        properties = self._pika.BasicProperties(delivery_mode=2)
+        with self._connection.gather():
+            for tag, message in enumerate(messages, first):
+                properties.message_id = f"{self._id}-{tag}"
+                self._channel.basic_publish(self._exchange, self._routing_key, message.data, properties, mandatory=True)
 
     def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         where = f"exchange {self._exchange!r} with routing key {self._routing_key!r}"

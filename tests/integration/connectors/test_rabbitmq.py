@@ -16,6 +16,7 @@ from tupletree import TopologyBuilder
 from tupletree.connectors.formats import Text
 from tupletree.connectors.queue_source import Delivery
 from tupletree.connectors.rabbitmq import RabbitBolt, RabbitQueue, RabbitSpout
+from tupletree.connectors.rabbitmq_connection import MAX_GATHERED_BYTES
 from tupletree.connectors.rabbitmq_exchange import RabbitExchange
 from tupletree.connectors.sinks import SinkMessage
 from tupletree.errors import UsageError
@@ -245,3 +246,14 @@ def _consumers(place: RabbitPlace, name: str) -> int:
         except pika.exceptions.ChannelClosedByBroker:
             return 0
         return count
+
+
+@classic
+def test_small_and_large_messages_of_a_batch_keep_their_order(place: RabbitPlace, url: str) -> None:
+    sizes = [1, MAX_GATHERED_BYTES, 3 * MAX_GATHERED_BYTES, 0, *[100] * 2_000, 5 * MAX_GATHERED_BYTES]
+    exchange = RabbitExchange(url, "", place.name)
+    exchange.open()
+    assert exchange.write([SinkMessage(b"%c" % (size % 251) * size) for size in sizes]) == {}
+    assert exchange.write([SinkMessage(b"next")]) == {}
+    exchange.close()
+    assert [len(message) for message in place.drain()] == [*sizes, 4]
