@@ -123,6 +123,12 @@ class Broker:
         """True unless it was killed."""
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        """Its process id, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End it at once."""
         if self._process is not None:

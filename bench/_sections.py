@@ -84,6 +84,14 @@ SECTIONS: Final = (
         "events_per_s",
         "Ad events a second",
     ),
+    Section(
+        "connectors",
+        "Connectors against the bare client",
+        "Messages of 100 bytes from topic to topic of Kafka, and from queue to queue of RabbitMQ (durable, persistent, "
+        "with publisher confirms), by spout → bolt, every message tracked. `bare_`: the client library alone does the "
+        "same. `bytewax_`: the source and sink of bytewax. `ratio` and `speed_up_bytewax` are medians of the ratios of "
+        "each turn.",
+    ),
     Section("codec", "Codec alone", "Batches of 1,000 rows with roots and edges, as they travel between workers."),
     Section("routing", "Routing alone", "Decisions per second of processor time, for 8 receiving tasks."),
     Section("ledger", "Ledger alone", "The ledger of one shard, called directly."),

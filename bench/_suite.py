@@ -80,10 +80,13 @@ SUITE: Final = (
         },
     ),
     Bench(
-        "kafka",
-        "messages from topic to topic by KafkaSpout and KafkaBolt, and by the bare client",
+        "connectors",
+        "messages from place to place by a spout and a bolt, by the bare client, and by bytewax",
         "ratio",
-        {"default": "--messages 300000 --partitions 2 --pending 20000 --turns 3"},
+        {
+            "kafka": "--system kafka --messages 300000 --pending 20000 --turns 3",
+            "rabbitmq": "--system rabbitmq --messages 60000 --pending 20000 --prefetch 1000 --turns 3",
+        },
     ),
     Bench(
         "webhooks",

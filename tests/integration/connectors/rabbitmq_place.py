@@ -10,14 +10,13 @@ from typing import Any, ClassVar
 import pika
 from queue_places import QueuePlace, QueueServer, free_port
 
+from bench._rabbit_node import NODE, SERVER, answers, environment, start_epmd, url
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_spout import QueueSpout
 from tupletree.connectors.rabbitmq import RabbitBolt, RabbitSpout
 from tupletree.connectors.sinks import SinkBolt
 from tupletree.testing import wait_until
 
-SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-NODE = "tupletree@localhost"
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 MESSAGES = """
     {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
@@ -37,49 +36,28 @@ before does not find its new quorum queues again."""
 
 
 class RabbitServer(QueueServer):
-    """A node without plugins. /usr/sbin/rabbitmq-server changes the user and loses the environment."""
+    """A node without plugins."""
 
     program = "rabbitmq-server"
 
     def __init__(self) -> None:
         super().__init__()
         self._epmd: subprocess.Popen[bytes] | None = None
-        ports = {"ERL_EPMD_PORT": free_port(), "RABBITMQ_NODE_PORT": self.port, "RABBITMQ_DIST_PORT": free_port()}
-        self.environment = {
-            "HOME": str(self.directory),  # of the cookie
-            "PATH": "/usr/lib/erlang/bin:/usr/local/bin:/usr/bin:/bin",
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": NODE,
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_CONF_ENV_FILE": f"{self.directory}/none",
-            "RABBITMQ_CONFIG_FILE": f"{self.directory}/none",
-            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{self.directory}/plugins",
-            "RABBITMQ_PLUGINS_EXPAND_DIR": f"{self.directory}/expanded",
-            "RABBITMQ_MNESIA_BASE": f"{self.directory}/mnesia",
-            "RABBITMQ_LOG_BASE": f"{self.directory}/logs",
-            "RABBITMQ_LOGS": "-",
-            "RUNNING_UNDER_SYSTEMD": "1",  # the script becomes the node: no shell in between that would outlive it
-            **{name: str(port) for name, port in ports.items()},
-        }
+        self.environment = environment(self.directory, self.port, free_port(), free_port())
 
     def command(self) -> Sequence[str]:
         return ["env", "-i", *(f"{name}={value}" for name, value in self.environment.items()), SERVER]
 
     def start(self) -> None:
-        if self._epmd is None:  # otherwise the node would start one, which would outlive the node
-            command = ["epmd", "-address", "127.0.0.1", "-port", self.environment["ERL_EPMD_PORT"]]
-            self._epmd = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *command], env=self.environment, stdin=subprocess.DEVNULL, cwd="/"
-            )
+        if self._epmd is None:
+            self._epmd = start_epmd(self.environment)
         super().start()
 
     def answers(self) -> bool:
-        with contextlib.suppress(OSError, pika.exceptions.AMQPError), contextlib.closing(self.connect()):
-            return True
-        return False
+        return answers(self.port)
 
     def url(self, port: int) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{port}/%2F"
+        return url(port)
 
     def connect(self) -> pika.BlockingConnection:
         return pika.BlockingConnection(pika.URLParameters(self.url(self.port)))
