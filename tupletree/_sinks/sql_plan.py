@@ -17,7 +17,7 @@ from __future__ import annotations  # pure
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tupletree.errors import UsageError
@@ -181,22 +181,27 @@ class Roles:
         return Plan(self.table, tuple(columns[:count]), tuple(columns[count:]))
 
     def _column(self, name: str, spark_type: str) -> Column:
-        base, arguments = re.match(r"(\w+)(.*)", spark_type, re.DOTALL).groups()  # type: ignore[union-attr]
-        kind = _KINDS.get(base)
-        if kind is None:
-            raise self._error(name, f"is of type {spark_type}, and one of {_list(_KINDS)} was expected")
         role = self.of[name]
-        if role == Role.ADD:
-            if kind not in _NUMBERS:
-                raise self._error(name, f"is in add and of type {spark_type}: a number was expected")
-            if kind == Kind.DECIMAL:
-                arguments = f"(38,{arguments.strip('()').rpartition(',')[2]})"
-            base = _WIDEST.get(kind, base)
-        stored = base + arguments if kind == Kind.DECIMAL else base
-        return Column(name, stored, kind, role, self.last.get(name, ""))
+        column = typed_column(f"table {self.table!r}", name, spark_type, role, self.last.get(name, ""))
+        if role != Role.ADD:
+            return column
+        if column.kind not in _NUMBERS:
+            raise self._error(name, f"is in add and of type {spark_type}: a number was expected")
+        if column.kind == Kind.DECIMAL:
+            return replace(column, type=f"decimal(38,{spark_type.strip('()').rpartition(',')[2]})")
+        return replace(column, type=_WIDEST[column.kind])
 
     def _error(self, column: str, what: str) -> UsageError:
         return UsageError(f"table {self.table!r}: column {column!r} {what}")
+
+
+def typed_column(where: str, name: str, spark_type: str, role: Role = Role.REPLACE, by: str = "") -> Column:
+    """Return a column of a type in Spark's terms. Raises UsageError, which names ``where``, for any other type."""
+    base, arguments = re.match(r"(\w*)(.*)", spark_type, re.DOTALL).groups()  # type: ignore[union-attr]
+    kind = _KINDS.get(base)
+    if kind is None:
+        raise UsageError(f"{where}: column {name!r} is of type {spark_type}, and one of {_list(_KINDS)} was expected")
+    return Column(name, base + arguments if kind == Kind.DECIMAL else base, kind, role, by)
 
 
 @dataclass(frozen=True, slots=True)

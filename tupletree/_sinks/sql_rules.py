@@ -74,6 +74,21 @@ class Step(Enum):
     NOTHING = auto()
     WRITE = auto()
     TAKE_BACK_AND_WRITE = auto()
+    REFUSE = auto()
+
+
+def next_step(newest: TransactionAttempt, attempt: TransactionAttempt, is_opaque: bool) -> Step:
+    """Return the action of a commit after the newest that was written: the rules of connectors/transactional_sink.py.
+
+    REFUSE: the attempt is over.
+    """
+    if newest.txid < attempt.txid:
+        return Step.WRITE
+    if newest.txid > attempt.txid:
+        return Step.REFUSE
+    if not is_opaque or newest.attempt == attempt.attempt:
+        return Step.NOTHING
+    return Step.REFUSE if newest > attempt else Step.TAKE_BACK_AND_WRITE
 
 
 def decide(table: str, note: Note, transactional_id: str, attempt: TransactionAttempt, is_opaque: bool) -> Step:
@@ -88,16 +103,12 @@ def decide(table: str, note: Note, transactional_id: str, attempt: TransactionAt
             f"table {table!r} belongs to pipeline {note.transactional_id!r}, and this is {transactional_id!r}: use"
             f" another table, or, if the other pipeline is gone for good, delete the table's row from {COMMITS}"
         )
-    if note.txid < attempt.txid:
-        return Step.WRITE
-    if note.txid > attempt.txid:
-        raise _stale(table, note, attempt, f"transaction {note.txid} has written it")
-    if not is_opaque or note.attempt == attempt.attempt:
-        return Step.NOTHING
     newest = TransactionAttempt(note.txid, note.attempt)
-    if newest > attempt:
-        raise _stale(table, note, attempt, f"{newest} has written it")
-    return Step.TAKE_BACK_AND_WRITE
+    step = next_step(newest, attempt, is_opaque)
+    if step == Step.REFUSE:
+        later = newest if newest.txid == attempt.txid else f"transaction {newest.txid}"
+        raise _stale(table, note, attempt, f"{later} has written it")
+    return step
 
 
 def no_undo(table: str, attempt: TransactionAttempt) -> UsageError:

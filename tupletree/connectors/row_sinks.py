@@ -25,6 +25,8 @@ class RowSinkBolt(BatchingBolt):
     A row that replaces the row of its key may be written twice without harm, unless a later row of the key was written
     in between: the earlier row is then back until the later tuple is replayed too, or a newer row comes.
 
+    A batch has up to 500 tuples, gathered for at most 10 ms, or what the sink ``gathers``, as for a file.
+
     A tuple is acked when its row is written. While the system is away, tuples fail, and are replayed. A row that cannot
     be stored, or that the system refuses, fails alone and without a retry; the error names the value.
     """
@@ -34,6 +36,8 @@ class RowSinkBolt(BatchingBolt):
 
     def __init__(self, sink: TransactionalSink) -> None:
         self.sink = sink
+        if sink.gathers is not None:
+            self.max_batch, self.max_wait_s = sink.gathers
 
     def cleanup(self) -> None:
         self.sink.close()

@@ -20,7 +20,7 @@ have the same rows.
 from __future__ import annotations  # pure
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tupletree.attempt import TransactionAttempt
@@ -41,10 +41,12 @@ class TransactionalSink(ABC):
     Attributes:
         title: the name of the system, for messages to people.
         fields: the names of a row's values. A bolt takes the fields of these names from each tuple.
+        gathers: the number of rows, and of seconds, that RowSinkBolt gathers for a ``write``; None: its own bounds.
     """
 
     title: ClassVar[str] = "sink"
     fields: Sequence[str]
+    gathers: tuple[int, float] | None = None
 
     @property
     @abstractmethod
@@ -85,3 +87,26 @@ class TransactionalSink(ABC):
     @abstractmethod
     def close(self) -> None:
         """Disconnect. A later call connects again. Never raises."""
+
+
+def faults_of(store: Callable[[Sequence[Row]], Any], rows: Sequence[Row]) -> Mapping[int, UsageError]:
+    """Return the errors of rows for which ``store``, given a row alone, raises UsageError, by index."""
+    try:
+        store(rows)
+    except UsageError:
+        return {index: fault for index, row in enumerate(rows) if (fault := _fault(store, row)) is not None}
+    return {}
+
+
+def _fault(store: Callable[[Sequence[Row]], Any], row: Row) -> UsageError | None:
+    try:
+        store([row])
+    except UsageError as error:
+        return error
+    return None
+
+
+def check_lengths(user: str, fields: Sequence[str], rows: Sequence[Row]) -> None:
+    """Raise UsageError, which names the class ``user``, for a row that has not one value for each field."""
+    if any(len(row) != len(fields) for row in rows):
+        raise UsageError(f"{user}: a row has {len(fields)} values, those of {', '.join(fields)}")

@@ -1,24 +1,30 @@
-"""Where the tables of the tests of transactional sinks are, and what their own clients see and do there."""
+"""The places of the tests of transactional sinks, and what their own clients see and do there."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import signal
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psycopg
+import pyarrow.parquet as pq
 import redis
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
-from tupletree.connectors.column_sink import ColumnSink
+from tupletree._sinks.file_commits import owner_name
+from tupletree.connectors.file_sinks import FileSink, ParquetSink
+from tupletree.connectors.formats import Json
 from tupletree.connectors.postgres import PostgresSink
 from tupletree.connectors.redis_hashes import RedisHashSink
 from tupletree.connectors.sqlite import SqliteSink
+from tupletree.connectors.transactional_sink import TransactionalSink
 
 COLUMNS = {"word": "string", "count": "bigint"}
 
@@ -26,7 +32,7 @@ COLUMNS = {"word": "string", "count": "bigint"}
 class SinkPlace(Protocol):
     """An empty table ``counts`` of words, a new one for each test."""
 
-    def sink(self) -> ColumnSink:
+    def sink(self) -> TransactionalSink:
         """The sink, as a user writes it. It gives up after a second."""
 
     def counts(self) -> Mapping[str, int]:
@@ -45,7 +51,7 @@ class SqlitePlace:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "sink.db"
 
-    def sink(self) -> ColumnSink:
+    def sink(self) -> TransactionalSink:
         return SqliteSink(self.path, "counts", COLUMNS, key="word", timeout_s=1)
 
     def counts(self) -> Mapping[str, int]:
@@ -75,7 +81,7 @@ class PostgresPlace:
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {self._schema}")
 
-    def sink(self) -> ColumnSink:
+    def sink(self) -> TransactionalSink:
         return PostgresSink(self.url, "counts", COLUMNS, key="word", timeout_s=1)
 
     def counts(self) -> Mapping[str, int]:
@@ -105,7 +111,7 @@ class RedisPlace:
         self._server = server
         self._prefix = f"s{uuid.uuid4().hex[:12]}"
 
-    def sink(self) -> ColumnSink:
+    def sink(self) -> TransactionalSink:
         return RedisHashSink(self._server.url, self._prefix, COLUMNS, key="word", timeout_s=1)
 
     def counts(self) -> Mapping[str, int]:
@@ -125,3 +131,42 @@ class RedisPlace:
     def cut(self) -> None:
         with redis.Redis.from_url(self._server.url) as client:
             client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+
+
+class FilesPlace:
+    """A directory of JSON lines. A word's count is in the last of the rows that have the word."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "counts of words"
+
+    def sink(self) -> TransactionalSink:
+        return FileSink(self.path, Json(list(COLUMNS)), timeout_s=1)
+
+    def rows(self, file: Path) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    def counts(self) -> Mapping[str, int]:
+        files = sorted(self.path.glob("[!_.]*.*"))
+        return {row["word"]: row["count"] for file in files for row in self.rows(file)}
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        folder = self.path / "_tupletree" / owner_name("words/count/0")
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def cut(self) -> None:
+        """Do nothing: a directory has no connection that breaks."""
+
+
+class ParquetPlace(FilesPlace):
+    """The same, of Parquet files."""
+
+    def sink(self) -> TransactionalSink:
+        return ParquetSink(self.path, COLUMNS, timeout_s=1)
+
+    def rows(self, file: Path) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+        return found

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sink_places import PostgresPlace, RedisPlace, SinkPlace, SqlitePlace
+from sink_places import FilesPlace, ParquetPlace, PostgresPlace, RedisPlace, SinkPlace, SqlitePlace
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
-from tupletree.connectors.column_sink import ColumnSink
+from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.testing import wait_until
 
-OwnSink = Callable[..., ColumnSink]
+OwnSink = Callable[..., TransactionalSink]
 AnyServer = TypeVar("AnyServer", PostgresServer, RedisServer)
 
 
@@ -47,10 +47,18 @@ def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
         server.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+WITH_KEYS = ["sqlite", "postgres", "redis"]
+IN_FILES: dict[str, Callable[[Path], SinkPlace]] = {
+    "sqlite": SqlitePlace,
+    "json_lines": FilesPlace,
+    "parquet": ParquetPlace,
+}
+
+
+@pytest.fixture(params=[*WITH_KEYS, "json_lines", "parquet"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> SinkPlace:
-    if request.param == "sqlite":
-        return SqlitePlace(tmp_path)
+    if request.param in IN_FILES:
+        return IN_FILES[request.param](tmp_path)
     if request.param == "redis":
         return RedisPlace(request.getfixturevalue("redis_server"))
     return PostgresPlace(request.getfixturevalue("postgres_server"))
@@ -61,8 +69,8 @@ def opened(place: SinkPlace) -> Iterator[OwnSink]:
     """Opens the sink of an owner, as a task gets it: pickled."""
     with contextlib.ExitStack() as stack:
 
-        def open_sink(owner: str = "words/count/0", *, is_opaque: bool = False) -> ColumnSink:
-            sink: ColumnSink = pickle.loads(pickle.dumps(place.sink()))
+        def open_sink(owner: str = "words/count/0", *, is_opaque: bool = False) -> TransactionalSink:
+            sink: TransactionalSink = pickle.loads(pickle.dumps(place.sink()))
             sink.open(owner, is_opaque=is_opaque)
             stack.callback(sink.close)
             return sink
@@ -70,7 +78,7 @@ def opened(place: SinkPlace) -> Iterator[OwnSink]:
         yield open_sink
 
 
-def commit(sink: ColumnSink, txid: int, rows: dict[str, int], attempt: int = 1) -> None:
+def commit(sink: TransactionalSink, txid: int, rows: dict[str, int], attempt: int = 1) -> None:
     sink.commit(TransactionAttempt(txid, attempt), list(rows.items()))
 
 
@@ -161,7 +169,7 @@ def committing(place: SinkPlace) -> Iterator[subprocess.Popen[bytes]]:
             child.kill()
 
 
-def begin(child: subprocess.Popen[bytes], sink: ColumnSink) -> None:
+def begin(child: subprocess.Popen[bytes], sink: TransactionalSink) -> None:
     assert child.stdin is not None and child.stdout is not None
     pickle.dump(sink, child.stdin)
     child.stdin.close()
@@ -211,7 +219,7 @@ def test_a_connection_that_is_cut_is_opened_again(place: SinkPlace, opened: OwnS
         assert place.counts() == {"a": txid}
 
 
-def committed(sink: ColumnSink, txid: int, rows: dict[str, int]) -> bool:
+def committed(sink: TransactionalSink, txid: int, rows: dict[str, int]) -> bool:
     try:
         commit(sink, txid, rows)
     except UnavailableError:
@@ -219,13 +227,19 @@ def committed(sink: ColumnSink, txid: int, rows: dict[str, int]) -> bool:
     return True
 
 
+@pytest.mark.parametrize("place", WITH_KEYS, indirect=True)
+def test_a_row_without_a_key_is_refused(place: SinkPlace) -> None:
+    [fault] = place.sink().faults([(None, 1)]).values()
+    assert "the value None of field 'word' cannot be stored as string: it is part of the key" in str(fault)
+
+
+@pytest.mark.parametrize("place", [*WITH_KEYS, "parquet"], indirect=True)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         (("b", 1.5), "the value 1.5 of field 'count' cannot be stored as bigint"),
         (("b", 1 << 70), "of field 'count' cannot be stored as bigint"),
         (("b", "1"), "the value '1' of field 'count' cannot be stored as bigint: it is of type str"),
-        ((None, 1), "the value None of field 'word' cannot be stored as string: it is part of the key"),
         (("\ud800", 1), "of field 'word' cannot be stored as string"),
         (("b",), "a row has 2 values, those of word, count"),
     ],

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from sink_behaviours import Pipe, SinkBehaviours
+from small_disk import remount, small_disk
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError, UsageError
@@ -94,31 +93,20 @@ def test_files_are_compressed_as_told(
         )
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, of half a megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small disk needs the right to mount one")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
 @pytest.mark.parametrize("kind", [ParquetDirectory, JsonDirectory])
 def test_a_full_disk_is_unavailable_and_leaves_what_was_there(
-    spark: SparkSession, small_disk: Path, kind: type[ParquetDirectory] | type[JsonDirectory]
+    spark: SparkSession, tmp_path: Path, kind: type[ParquetDirectory] | type[JsonDirectory]
 ) -> None:
-    place = DirectoryPlace(small_disk / "place", kind)
-    pipe = Pipe(spark, place, is_opaque=False)
-    pipe.run(1, 1, {"a": 1})
-    large = spark.range(50_000).selectExpr("uuid() AS word", "id AS n")
-    with pytest.raises(UnavailableError, match="No space left on device"):
-        pipe.sink.stage(TransactionAttempt(2, 2), large)
-    assert place.totals() == {"a": 1}
+    with small_disk(tmp_path / "small") as disk:
+        place = DirectoryPlace(disk / "place", kind)
+        pipe = Pipe(spark, place, is_opaque=False)
+        pipe.run(1, 1, {"a": 1})
+        large = spark.range(50_000).selectExpr("uuid() AS word", "id AS n")
+        with pytest.raises(UnavailableError, match="No space left on device"):
+            pipe.sink.stage(TransactionAttempt(2, 2), large)
+        assert place.totals() == {"a": 1}
 
-    # Tasks that Spark has given up may hold their files open, and so the disk full.
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    pipe.run(2, 3, {"a": 1})
-    assert (place.totals(), place.staged()) == ({"a": 2}, [])
+        # Tasks that Spark has given up may hold their files open, and so the disk full.
+        remount(disk, "size=64m")
+        pipe.run(2, 3, {"a": 1})
+        assert (place.totals(), place.staged()) == ({"a": 2}, [])

@@ -27,8 +27,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import json
 import os
 import re
 import shutil
@@ -36,6 +34,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tupletree._sinks.durable_files import lock_now, read_note, sync, unavailable, write_note
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 
@@ -78,13 +77,13 @@ class BatchDirectories:
                         f"{self.path} contains {min(strangers)!r} and no {OWNER}: an empty directory, or one of this"
                         " pipeline, was expected"
                     )
-                _write(os.path.join(self.path, OWNER), self._owner)
+                write_note(os.path.join(self.path, OWNER), self._owner)
             self._remove(self._staging)
             for name in os.listdir(self.path):
                 if name.startswith(REMOVED):  # left by a driver that died while removing it
                     shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
             os.mkdir(self._staging)
-            _sync(self.path)
+            sync(self.path)
         except OSError as error:
             raise unavailable(self.path, error) from error
 
@@ -117,10 +116,10 @@ class BatchDirectories:
                     f"{self.path}: Spark has written a batch, but the pipeline's worker sees none of its files: the"
                     " executors and the worker must share this directory"
                 )
-            _write(os.path.join(staged, ATTEMPT), dict(zip(attempt._fields, attempt, strict=True)))
+            write_note(os.path.join(staged, ATTEMPT), dict(zip(attempt._fields, attempt, strict=True)))
             for name in names:
-                _sync(os.path.join(staged, name))
-            _sync(staged)
+                sync(os.path.join(staged, name))
+            sync(staged)
             os.unlink(self._mark(attempt))
         except FileNotFoundError as error:
             raise self._gone(attempt) from error
@@ -147,7 +146,7 @@ class BatchDirectories:
             raise self._stale(attempt, f"{there} has been written")
         elif is_opaque and there < attempt:
             self._replace(there, attempt, target)
-        _sync(self.path)  # even if the batch was in place: its driver can have died before the sync
+        sync(self.path)  # even if the batch was in place: its driver can have died before the sync
         self._sweep(lambda other: other <= attempt)  # a newer attempt of this txid can be running by now
 
     @contextlib.contextmanager
@@ -157,12 +156,13 @@ class BatchDirectories:
             raise UnavailableError(f"{self.path}: {OWNER} is gone: it was deleted while a pipeline was writing here")
         with open(os.path.join(self.path, OWNER), "r+b") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UnavailableError(f"{self.path}: another driver of this pipeline is committing to it") from None
+                is_locked = lock_now(file.fileno())
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
+                is_locked = True
+            if not is_locked:
+                raise UnavailableError(f"{self.path}: another driver of this pipeline is committing to it")
             yield
 
     def committed(self) -> list[int]:
@@ -212,7 +212,7 @@ class BatchDirectories:
     def _is_claimed(self) -> bool:
         """True if the owner file names this pipeline, False if there is none. UsageError if it names another."""
         try:
-            owner = _read(os.path.join(self.path, OWNER))
+            owner = read_note(os.path.join(self.path, OWNER))
         except FileNotFoundError:
             return False
         if owner == self._owner:
@@ -226,7 +226,7 @@ class BatchDirectories:
 
     def _attempt_of(self, target: str) -> TransactionAttempt:
         try:
-            note = _read(os.path.join(target, ATTEMPT))
+            note = read_note(os.path.join(target, ATTEMPT))
             return TransactionAttempt(note["txid"], note["attempt"])
         except (FileNotFoundError, KeyError) as error:
             raise UsageError(
@@ -246,39 +246,5 @@ class BatchDirectories:
         return UnavailableError(f"{self.path}: the staged files of {attempt} are gone")
 
 
-def unavailable(path: str, error: OSError) -> UnavailableError:
-    """Return the error to raise for a file system error, which can be temporary."""
-    name = error.filename if isinstance(error.filename, str) else path
-    return UnavailableError(f"{name}: {os.strerror(error.errno or errno.EIO)}")
-
-
 def _attempt(match: re.Match[str]) -> TransactionAttempt:
     return TransactionAttempt(int(match[1]), int(match[2]))
-
-
-def _read(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        try:
-            note = json.load(file)
-        except ValueError as error:
-            raise UsageError(f"{path} is not a record of a pipeline: {error}") from error
-    return note if isinstance(note, dict) else {}
-
-
-def _write(path: str, note: dict[str, Any]) -> None:
-    """Write a note, a small JSON file that names the owner or the attempt, atomically."""
-    temporary = path + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(note, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
-
-
-def _sync(path: str) -> None:
-    """Sync a file, or the entries of a directory, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

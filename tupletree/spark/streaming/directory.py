@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from pyspark.sql.types import StructType
 
+from tupletree._sinks.durable_files import sync
 from tupletree.errors import UnavailableError, UsageError
 
 FORMAT = 1
@@ -147,13 +148,13 @@ class ExchangeDirectory:
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     draft.unlink()
-            self._sync(target.parent)
+            sync(target.parent)
         return is_new
 
     def sync(self, folder: str) -> None:
         """Make all files published in a folder durable, whoever published them."""
         with self._errors():
-            self._sync(self.path / folder)
+            sync(self.path / folder)
 
     def drafts(self, folder: str) -> list[tuple[str, str]]:
         """Return the owner and name of each file being written in a folder, including files whose writer died."""
@@ -183,18 +184,11 @@ class ExchangeDirectory:
             for key, number in upto.items():
                 if number > known.get(key, -1):
                     (self.path / REMOVED / f"{key}.{number}").touch()
-            self._sync(self.path / REMOVED)
+            sync(self.path / REMOVED)
         self.unlink(names())
         for key in upto:
             numbers = [int(name.rpartition(".")[2]) for name in self.listing(REMOVED) if name.startswith(f"{key}.")]
             self.unlink(f"{REMOVED}/{key}.{number}" for number in sorted(numbers)[:-2])
-
-    def _sync(self, folder: Path) -> None:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -1,0 +1,185 @@
+"""Directories of files as sinks: JSON lines, CSV and other lines, and Parquet."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tupletree._sinks.file_commits import Content, FileCommits
+from tupletree._sinks.sql_plan import typed_column
+from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.csv_format import Csv
+from tupletree.connectors.formats import Format, FormatError, Json, checked_format
+from tupletree.connectors.transactional_sink import Row, TransactionalSink, check_lengths, faults_of
+from tupletree.connectors.typed_rows import arrow_table, check_columns
+from tupletree.errors import UsageError
+from tupletree.tuples import Tuple
+
+COMPRESSIONS: Final = ("none", "snappy", "gzip", "lz4", "zstd")
+
+
+class DirectorySink(TransactionalSink):
+    """A directory to which each transaction adds a file. Common base of FileSink and ParquetSink.
+
+    A file is written under another name, synced to disk, and then renamed, so readers see only whole files. Readers may
+    move and delete files at any time.
+
+    **In transactions** a file is named by its owner and transaction, so a transaction has one file, whatever crashes.
+    The notes are in the folder ``_tupletree``. Exactly once needs a directory that is the same for each life of a task:
+    on a file system that all machines share, with locks, or on one machine. Behind an opaque source, readers leave each
+    owner's newest file in place: a newer attempt replaces it.
+
+    **At least once**, with RowSinkBolt, a file has the rows that the bolt has gathered: ``max_rows`` of them, or those
+    of ``max_age_s`` seconds. Its tuples are acked when it is in place. No two files have one name, in any life.
+    ``topology.message.timeout.secs`` must be well above ``max_age_s``. A spout that may have fewer tuples in process
+    than ``max_rows`` waits for ``max_age_s`` each time.
+
+    Not guaranteed: an order of rows of different files; that rows of one transaction of several tasks appear together.
+
+    Errors: while the disk is full, or the directory is missing or not writable, UnavailableError; nothing is lost.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fields: Sequence[str],
+        suffix: str,
+        *,
+        max_rows: int,
+        max_age_s: float,
+        timeout_s: float,
+    ) -> None:
+        self._user = type(self).__name__
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise UsageError(f"{self._user}: path is {path!r}; the path of a directory was expected")
+        if not isinstance(max_rows, int) or max_rows < 1 or max_age_s <= 0:
+            raise UsageError(f"{self._user}: max_rows must be a whole number of at least 1, and max_age_s more than 0")
+        self.path = os.path.abspath(os.fspath(path))
+        self.fields = list(fields)
+        self.gathers = max_rows, max_age_s
+        self._files = FileCommits(self.path, suffix, timeout_s)
+        self._owner = ""
+        self._is_opaque = False
+
+    @property
+    def target(self) -> str:
+        return f"directory {self.path}"
+
+    def open(self, owner: str, *, is_opaque: bool = False) -> None:
+        self._owner, self._is_opaque = owner, is_opaque
+
+    def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:
+        return faults_of(self.content, rows)
+
+    @abstractmethod
+    def content(self, rows: Sequence[Row]) -> Content:
+        """Return a file with rows. UsageError if a value cannot be stored."""
+
+    def commit(self, attempt: TransactionAttempt, rows: Sequence[Row]) -> None:
+        assert self._owner, "open comes first"
+        self._files.commit(self._owner, attempt, self._is_opaque, self.content(rows) if rows else None)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        if rows:
+            self._files.write(self.content(rows))
+
+    def close(self) -> None:
+        """Do nothing: no file is open between calls."""
+
+
+class FileSink(DirectorySink):
+    r"""A directory of text files, in which each row is a line. FileSpout reads them.
+
+        FileSink("/data/orders", Json(["order", "amount"]))             # *.jsonl
+        FileSink("/data/sales", Csv(["user", "amount"]), header=True)   # *.csv
+
+    ``format``: writes a row as a line, ended by ``\n``: Json, Csv, Text. A row whose line contains a line end cannot be
+    stored. ``header``: True to begin each file with a line of the names of the fields; of Csv alone.
+
+    ``path``: the directory, which is made if its parent exists; relative to the directory where this object is made.
+    ``max_rows``, ``max_age_s``: the bounds of a file of RowSinkBolt. ``timeout_s``: how long to wait for another life
+    of the task that is committing. Raises UsageError for a wrong argument. DirectorySink has the guarantees.
+    """
+
+    title: ClassVar[str] = "files"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: Format,
+        *,
+        header: bool = False,
+        max_rows: int = 10_000,
+        max_age_s: float = 5.0,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.format = checked_format(self, format)
+        if header and not isinstance(format, Csv):
+            raise UsageError("FileSink: header is True; only Csv has lines with the names of the fields")
+        suffix = "jsonl" if isinstance(format, Json) else "csv" if isinstance(format, Csv) else "txt"
+        super().__init__(path, self.format.fields, suffix, max_rows=max_rows, max_age_s=max_age_s, timeout_s=timeout_s)
+        self._header = [self.fields] if header else []
+
+    def content(self, rows: Sequence[Row]) -> Content:
+        check_lengths(self._user, self.fields, rows)
+        lines = [self._line(row) for row in (*self._header, *rows)]
+        return b"".join(lines)
+
+    def _line(self, row: Row) -> bytes:
+        tup = cast(Tuple, dict(zip(self.fields, row, strict=True)))  # a format asks for fields alone
+        try:
+            line = self.format.encode(tup)
+        except (FormatError, UnicodeEncodeError) as error:
+            raise UsageError(f"{self.target}: {error}") from error
+        if b"\n" in line or line.endswith(b"\r"):
+            raise UsageError(f"{self.target}: the row {line[:100]!r} contains a line end; one line was expected")
+        return line + b"\n"
+
+
+class ParquetSink(DirectorySink):
+    """A directory of Parquet files. ParquetSpout, PyArrow, Spark and DuckDB read them.
+
+        ParquetSink("/data/visits", {"user": "string", "page": "string", "at": "timestamp"})
+
+    ``columns``: the fields and their types, as of ColumnSink: ``tinyint smallint int bigint float double decimal(p,s)
+    string timestamp timestamp_ntz date boolean``, with values of the matching plain types of Python. None is NULL.
+    ``compression``: none, snappy, gzip, lz4 or zstd. Other arguments and errors: as of FileSink. DirectorySink has the
+    guarantees.
+    """
+
+    title: ClassVar[str] = "Parquet"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: Mapping[str, str],
+        *,
+        compression: str = "snappy",
+        max_rows: int = 10_000,
+        max_age_s: float = 5.0,
+        timeout_s: float = 10.0,
+    ) -> None:
+        check_columns("ParquetSink", columns)
+        if compression not in COMPRESSIONS:
+            raise UsageError(
+                f"ParquetSink: compression is {compression!r}; one of {', '.join(COMPRESSIONS)} was expected"
+            )
+        super().__init__(path, list(columns), "parquet", max_rows=max_rows, max_age_s=max_age_s, timeout_s=timeout_s)
+        self._columns = [typed_column("ParquetSink", name, type_) for name, type_ in columns.items()]
+        self._compression = compression
+
+    def content(self, rows: Sequence[Row]) -> Content:
+        return memoryview(self._parquet(arrow_table(self._user, self.target, self.fields, self._columns, rows)))
+
+    def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:
+        return faults_of(lambda some: arrow_table(self._user, self.target, self.fields, self._columns, some), rows)
+
+    def _parquet(self, table: pa.Table) -> Any:
+        stream = pa.BufferOutputStream()
+        pq.write_table(table, stream, compression=self._compression)
+        return stream.getvalue()
