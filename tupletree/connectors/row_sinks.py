@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tupletree._limits import shown
 from tupletree._wire.codec import encode_value
 from tupletree.batching_bolt import BatchingBolt
+from tupletree.component import BoltCollector, TopologyContext
 from tupletree.connectors.transactional_sink import Row, TransactionalSink
 from tupletree.errors import (
+    ConfigError,
     FailedException,
     ReportedFailedException,
     UnavailableError,
@@ -25,7 +27,8 @@ class RowSinkBolt(BatchingBolt):
     A row that replaces the row of its key may be written twice without harm, unless a later row of the key was written
     in between: the earlier row is then back until the later tuple is replayed too, or a newer row comes.
 
-    A batch has up to 500 tuples, gathered for at most 10 ms, or what the sink ``gathers``, as for a file.
+    A batch has up to 500 tuples, gathered for at most 10 ms, or what the sink ``gathers``, as for a file. Raises
+    ConfigError in ``prepare`` if tuples time out (``topology.message.timeout.secs``) while they are gathered.
 
     A tuple is acked when its row is written. While the system is away, tuples fail, and are replayed. A row that cannot
     be stored, or that the system refuses, fails alone and without a retry; the error names the value.
@@ -38,6 +41,14 @@ class RowSinkBolt(BatchingBolt):
         self.sink = sink
         if sink.gathers is not None:
             self.max_batch, self.max_wait_s = sink.gathers
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        timeout_s = conf["topology.message.timeout.secs"]
+        if self.max_wait_s >= timeout_s:
+            raise ConfigError(
+                f"component {context.component_id!r} gathers rows for up to {self.max_wait_s} seconds, and tuples time "
+                f"out after {timeout_s}: raise topology.message.timeout.secs to several times as much"
+            )
 
     def cleanup(self) -> None:
         self.sink.close()

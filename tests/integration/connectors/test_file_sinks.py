@@ -26,6 +26,7 @@ from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout, SinkCommitter, TransactionalTopologyBuilder
+from tupletree.worker.core.task import TaskFailedError
 
 COLUMNS = {"word": "string", "count": "bigint"}
 ROWS = [(f"w{number}", number) for number in range(200)]
@@ -75,6 +76,13 @@ def test_a_bolt_writes_files_of_bounded_size_at_least_once(cluster: LocalCluster
     wait_until(lambda: lines(tmp_path) == sorted(ROWS), 30, what="every row is in a file")
     sizes = [len(file.read_text().splitlines()) for file in files(tmp_path)]
     assert max(sizes) <= 30
+
+
+def test_files_that_take_longer_than_tuples_may_are_refused(cluster: LocalCluster, tmp_path: Path) -> None:
+    sink = FileSink(tmp_path, Json(["word", "count"]), max_age_s=30)
+    cluster.submit("words", topology(RowSinkBolt(sink)), {"topology.message.timeout.secs": 30})
+    with pytest.raises(TaskFailedError, match="component 'out' gathers rows for up to 30 seconds, and tuples time out"):
+        cluster.wait_until(lambda: bool(lines(tmp_path)), 30)
 
 
 def test_each_row_is_in_one_file_after_its_checkpoint(cluster: LocalCluster, tmp_path: Path) -> None:
