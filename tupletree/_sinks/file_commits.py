@@ -81,6 +81,7 @@ class FileCommits:
         self._suffix = suffix
         self._timeout_s = timeout_s
         self._is_swept = False
+        self._owners: set[str] = set()  # those with a folder, which is not made again: it had the note
 
     def commit(self, owner: str, attempt: TransactionAttempt, is_opaque: bool, content: Content | None) -> None:
         """Put a file in place, unless the owner's note says that it is. ``content``: None for no rows.
@@ -90,7 +91,9 @@ class FileCommits:
             UsageError: the note of the owner cannot be read.
         """
         try:
-            folder = self._folder(owner_name(owner))
+            name = owner_name(owner)
+            folder = os.path.join(self.path, ASIDE, name) if name in self._owners else self._folder(name)
+            self._owners.add(name)
             with locked(os.path.join(folder, LOCK), self._timeout_s):
                 self._commit(folder, owner, attempt, is_opaque, content)
         except OSError as error:

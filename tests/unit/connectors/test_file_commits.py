@@ -126,6 +126,17 @@ def test_readers_may_move_files_away_and_notes_stay(tmp_path: Path) -> None:
         commit(tmp_path, 1, 1, b"one")
 
 
+def test_a_directory_that_was_deleted_is_not_made_again_by_who_has_committed_to_it(tmp_path: Path) -> None:
+    commits = FileCommits(str(tmp_path / "out"), "txt", 0)
+    commits.commit(OWNER, TransactionAttempt(1, 1), False, b"one")
+    os.rename(tmp_path / "out", tmp_path / "away")
+    with pytest.raises(UnavailableError, match=r"out/_tupletree/.*/lock: No such file"):
+        commits.commit(OWNER, TransactionAttempt(2, 1), False, b"two")
+    os.rename(tmp_path / "away", tmp_path / "out")
+    commits.commit(OWNER, TransactionAttempt(2, 1), False, b"two")
+    assert contents(tmp_path / "out") == [b"one", b"two"]
+
+
 def test_names_of_owners_are_readable_and_different(tmp_path: Path) -> None:
     owners = ["a/b/0", "a-b-0", "a/b/0/", "Ä", "ä", "", "..", "x" * 5000]
     names = [owner_name(owner) for owner in owners]
