@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kills_in_turn import kill_in_turn, workers
+from kills_in_turn import KILL_EVERY_S, kill_in_turn, workers
 from sink_topology import COLUMNS, sink_topology
 from stateful_topology import line
 from test_stateful_words import await_committed, is_acked
@@ -108,4 +108,4 @@ def test_every_row_is_written_once_whatever_is_killed(cluster, place, seed, tmp_
     print(f"{kills} kills, {lines} lines, {len(writes)} writes")
     assert [number for number, times in Counter(writes).items() if times > 1] == []
     assert place.rows() == [(number, len(line(number))) for number in range(lines)]
-    assert kills >= SECONDS / 6
+    assert kills >= SECONDS / KILL_EVERY_S
