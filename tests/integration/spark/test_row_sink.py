@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.file_sinks import ParquetSink
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import StaleAttemptError, UsageError
 from tupletree.spark import RowSink, SinkScope
@@ -57,6 +58,19 @@ def test_an_opaque_replay_takes_back_what_the_attempt_before_has_written(spark: 
     run.batch(2, 2, {"a": 2, "b": 2})
     run.batch(2, 3, {"c": 3})
     assert counts(path) == {"a": 1, "c": 3}
+
+
+def test_spark_reads_the_files_that_a_sink_has_committed(spark: SparkSession, tmp_path: Path) -> None:
+    sink = RowSink(ParquetSink(tmp_path / "out", {"at": "timestamp", "n": "bigint"}))
+    sink.open(SinkScope("words", True, spark))
+    for txid, attempt, rows in (1, 1, 2), (2, 2, 5), (2, 3, 1):
+        which = TransactionAttempt(txid, attempt)
+        result = spark.sql(
+            f"SELECT timestamp'2024-05-06 07:08:09Z' AS at, id AS n FROM range({txid * 10}, {txid * 10 + rows})"
+        )
+        sink.commit(which, sink.stage(which, result))
+    found = spark.read.parquet(str(tmp_path / "out")).selectExpr("n", "unix_timestamp(at) AS at").collect()
+    assert sorted(map(tuple, found)) == [(10, 1714979289), (11, 1714979289), (20, 1714979289)]
 
 
 def test_a_time_of_spark_is_stored_in_utc(spark: SparkSession, tmp_path: Path) -> None:
