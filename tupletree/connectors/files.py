@@ -45,6 +45,10 @@ class FileLog(LogSource):
         """Return the path of a file by its name."""
         return path_of(self.files, partition)
 
+    def name(self, partition: str) -> str:
+        """Return the value of the metadata field ``file``."""
+        return os.path.basename(self.files) if partition == "." else partition
+
     def close(self) -> None:
         pass
 
@@ -96,7 +100,7 @@ class TextFileLog(FileLog):
 
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         for position, lines in self.lines(partition, start, end):
-            records = _records(partition, lines, position, end)
+            records = _records(self.name(partition), lines, position, end)
             for at in range(0, len(records), LINES_AT_A_TIME):
                 yield records[at : at + LINES_AT_A_TIME]
 
@@ -131,7 +135,8 @@ class FileSpout(LogSpout):
     """Emits the lines of files at least once, by default as text in a field ``line``: see TextFileLog and LogSpout.
 
     ``format``: decodes a line: ``Json(["user", "amount"])`` for JSON lines, ``Csv(["user", "amount"])`` with
-    ``header=True`` for CSV. ``metadata``: "file", "position".
+    ``header=True`` for CSV. ``metadata``: "file", the path below the directory or the fixed part of
+    the pattern, or the name of a single file; "position".
     """
 
     def __init__(

@@ -107,7 +107,7 @@ class ParquetLog(FileLog):
     def _records(self, name: str, batch: pa.RecordBatch, position: int) -> list[LogRecord]:
         columns = [batch.column(field).to_pylist() for field in self.fields]
         rows = zip(*columns, strict=True)
-        return [LogRecord(row, at, at + 1, (name, at)) for at, row in enumerate(rows, position)]
+        return [LogRecord(row, at, at + 1, (self.name(name), at)) for at, row in enumerate(rows, position)]
 
     def place(self, partition: str, position: int) -> str:
         return f"file {self.path(partition)}: row {position:,}"

@@ -82,12 +82,13 @@ class PostgresSink(ColumnSink):
         writer, stored = self._writer, self.stored(rows)
         assert writer is not None, "open comes first"
 
+        def stage(connection: Connection, statements: PostgresStatements) -> str | None:
+            return _staged(connection, statements, stored) if stored.num_rows else None
+
         def work(connection: Connection) -> None:
             make_commits(connection)
             with connection.transaction():
-                commit(
-                    connection, writer, attempt, self.plan, lambda statements: _staged(connection, statements, stored)
-                )
+                commit(connection, writer, attempt, self.plan, lambda statements: stage(connection, statements))
 
         self._use(work)
 
@@ -97,8 +98,8 @@ class PostgresSink(ColumnSink):
         def work(connection: Connection) -> None:
             with connection.transaction():
                 make_table(connection, statements)
-                if staged := _staged(connection, statements, stored):
-                    connection.execute(statements.upsert(statements.combined_rows(staged)))
+                staged = _staged(connection, statements, stored)
+                connection.execute(statements.upsert(statements.combined_rows(staged)))
 
         self._use(work)
 
@@ -113,12 +114,10 @@ class PostgresSink(ColumnSink):
         self._address.use(self.plan.table, in_time)
 
 
-def _staged(connection: Connection, statements: PostgresStatements, rows: pa.Table) -> str | None:
-    """Copy rows to a table of this transaction, and return it as a FROM item; None if there are no rows."""
-    if not rows.num_rows:
-        return None
+def _staged(connection: Connection, statements: PostgresStatements, rows: pa.Table) -> str:
+    """Copy rows to a table of this transaction, and return it as a FROM item."""
     connection.execute(statements.create_staging(_STAGING, is_temporary=True))
     with connection.cursor().copy(statements.copy(_STAGING)) as copy:
-        [batch] = rows.combine_chunks().to_batches()
-        copy.write(csv_of(statements.plan, batch, (0, 0), 0))
+        for batch in rows.combine_chunks().to_batches():  # one, or none
+            copy.write(csv_of(statements.plan, batch, (0, 0), 0))
     return staged_rows(_STAGING, [(0, 0)])

@@ -30,8 +30,11 @@ class RowSinkBolt(BatchingBolt):
     A batch has up to 500 tuples, gathered for at most 10 ms, or what the sink ``gathers``, as for a file. Raises
     ConfigError in ``prepare`` if tuples time out (``topology.message.timeout.secs``) while they are gathered.
 
-    A tuple is acked when its row is written. While the system is away, tuples fail, and are replayed. A row that cannot
-    be stored, or that the system refuses, fails alone and without a retry; the error names the value.
+    A tuple is acked when its row is written. While the system is away, or refuses the table, as for a missing column,
+    tuples fail, and are replayed; the error says why. A row that cannot be stored, or that the system refuses for a
+    reason of its own, fails alone and without a retry; the error names the value.
+
+    Raises UsageError for a sink that is none, or that can be written in transactions alone.
     """
 
     blocking = True
@@ -57,21 +60,30 @@ class RowSinkBolt(BatchingBolt):
         items, refused = sorted_rows(self.sink, tuples)
         for tup, error in refused:
             self._refuse(tup, error)
-        self._write(items)
-
-    def _write(self, items: Sequence[tuple[Tuple, Row]]) -> None:
         if not items:
             return
         try:
-            self.sink.write([row for _, row in items])
+            self._write([row for _, row in items])
+        except UsageError:
+            self._check_table()
+            for tup, row in items:  # find the rows that are refused
+                try:
+                    self._write([row])
+                except UsageError as fault:
+                    self._refuse(tup, fault)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        try:
+            self.sink.write(rows)
         except UnavailableError as error:
             raise ReportedFailedException(str(error)) from error
+
+    def _check_table(self) -> None:
+        """Fail the batch, to be replayed, if the system refuses the table, and not a row."""
+        try:
+            self._write([])
         except UsageError as error:
-            if len(items) == 1:
-                self._refuse(items[0][0], error)
-                return
-            for item in items:  # find the row that is refused
-                self._write([item])
+            raise ReportedFailedException(str(error)) from error
 
     def _refuse(self, tup: Tuple, error: UsageError) -> None:
         self.collector.report_error(error)

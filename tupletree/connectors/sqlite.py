@@ -11,6 +11,7 @@ from tupletree._sinks.sqlite_commits import Rows, SqliteTables, rows_of
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.transactional_sink import Row
+from tupletree.errors import UsageError
 
 
 class SqliteSink(ColumnSink):
@@ -18,10 +19,10 @@ class SqliteSink(ColumnSink):
 
         SqliteSink("/var/lib/shop.db", "totals", {"user": "string", "total": "bigint"}, key="user")
 
-    The file must be on a local disk, and all tasks that write to it on its machine. The file and a missing table are
-    created by the first commit. An existing table is used as it is; it needs the columns, with fitting types, and a
-    primary key or unique index on exactly the key, and can have more columns. Notes are kept beside the table, in
-    ``tupletree_commits``. Each commit is one transaction, durable when it returns.
+    The file must be on a local disk, in a directory that exists, and all tasks that write to it on its machine. The
+    file and a missing table are created by the first commit. An existing table is used as it is; it needs the columns,
+    with fitting types, and a primary key or unique index on exactly the key, and can have more columns. Notes are kept
+    beside the table, in ``tupletree_commits``. Each commit is one transaction, durable when it returns.
 
     ``columns``: the fields and their types (``ColumnSink``). ``timeout_s``: how long to wait for other writers.
     Raises UsageError for a wrong argument. Refuses NaN, which SQLite cannot store.
@@ -54,10 +55,18 @@ class SqliteSink(ColumnSink):
 
     def commit(self, attempt: TransactionAttempt, rows: Sequence[Row]) -> None:
         assert self._writer is not None, "open comes first"
+        self._see_directory()
         self._tables.commit(self._writer, attempt, self.plan, self.stored(rows))
 
     def write(self, rows: Sequence[Row]) -> None:
+        self._see_directory()
         self._tables.write(self.plan, self.stored(rows))
 
     def close(self) -> None:
         self._tables.close()
+
+    def _see_directory(self) -> None:
+        """Raise UsageError if the directory of the file does not exist: a path with a mistake gets no directory."""
+        directory = os.path.dirname(self._tables.path)
+        if not os.path.isdir(directory):
+            raise UsageError(f"SqliteSink: path is {self._tables.path}, and there is no directory {directory}")

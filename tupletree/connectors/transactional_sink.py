@@ -81,7 +81,10 @@ class TransactionalSink(ABC):
         """
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write rows without a note: at least once. Raises the errors of ``commit``, except StaleAttemptError."""
+        """Write rows without a note: at least once. Raises the errors of ``commit``, except StaleAttemptError.
+
+        Without rows, a UsageError means that the table is refused, and not a row: as by a missing column or right.
+        """
         raise UsageError(f"{self.title}: {self.target} can be written in transactions alone")
 
     @abstractmethod

@@ -38,6 +38,9 @@ class SinkPlace(Protocol):
     def counts(self) -> Mapping[str, int]:
         """What the table has, read by the system's own client."""
 
+    def run(self, statement: str) -> None:
+        """Run a statement of SQL."""
+
     def hold(self) -> contextlib.AbstractContextManager[None]:
         """While it lasts, no commit comes to an end."""
 
@@ -60,6 +63,10 @@ class SqlitePlace:
                 return {}
             return dict(connection.execute("SELECT word, count FROM counts").fetchall())
 
+    def run(self, statement: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.path)) as connection:
+            connection.execute(statement)
+
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
@@ -76,10 +83,10 @@ class PostgresPlace:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self._schema = f"s{uuid.uuid4().hex[:12]}"
-        self.url = f"{server.url}&options=-csearch_path%3D{self._schema}"
+        self.schema = f"s{uuid.uuid4().hex[:12]}"
+        self.url = f"{server.url}&options=-csearch_path%3D{self.schema}"
         with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {self._schema}")
+            connection.execute(f"CREATE SCHEMA {self.schema}")
 
     def sink(self) -> TransactionalSink:
         return PostgresSink(self.url, "counts", COLUMNS, key="word", timeout_s=1)
@@ -89,6 +96,10 @@ class PostgresPlace:
             if connection.execute("SELECT to_regclass('counts')").fetchone() == (None,):
                 return {}
             return dict(connection.execute("SELECT word, count FROM counts").fetchall())
+
+    def run(self, statement: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -118,6 +129,10 @@ class RedisPlace:
         with redis.Redis.from_url(self._server.url, decode_responses=True) as client:
             names = client.keys(f"{self._prefix}:*")
             return {name.split(":")[1]: int(client.hget(name, "count")) for name in names}
+
+    def run(self, statement: str) -> None:
+        """Raise AssertionError: Redis has no SQL."""
+        raise AssertionError(statement)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:

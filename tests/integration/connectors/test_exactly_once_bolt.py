@@ -173,3 +173,30 @@ def test_a_row_that_the_table_refuses_fails_alone(cluster: LocalCluster, path: P
     wait_until(lambda: counts(path) == {**dict(ROWS), "good": 99}, 30, what="every other row is written")
     wait_until(lambda: cluster.errors("words"), 30, what="the error of the row that is refused")
     assert "CHECK constraint failed" in str(cluster.errors("words")[0])
+
+
+def test_what_is_wrong_with_the_table_is_reported_as_that_and_nothing_is_given_up(
+    cluster: LocalCluster, path: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE counts (word TEXT PRIMARY KEY)")
+    cluster.submit("words", topology(path, ROWS, bolt=RowSinkBolt), {})
+    wait_until(lambda: len(cluster.errors("words")) > len(ROWS), 30, what="the rows are tried again and again")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE counts ADD COLUMN count INTEGER")
+    wait_until(lambda: counts(path) == dict(ROWS), 30, what="every row is written")
+    assert {f"{type(error).__name__}: {error}" for _, error in cluster.errors("words")} == {
+        "ReportedFailedException: table 'counts' exists and has no column 'count': add one of type INTEGER, as in the "
+        "result"
+    }
+
+
+def test_a_missing_directory_is_named_and_not_created(cluster: LocalCluster, tmp_path: Path) -> None:
+    path = tmp_path / "later" / "words.db"
+    cluster.submit("words", topology(path, ROWS, bolt=RowSinkBolt), {})
+    wait_until(lambda: cluster.errors("words"), 30, what="the error of the directory")
+    text = f"SqliteSink: path is {path}, and there is no directory {path.parent}"
+    assert str(cluster.errors("words")[0][1]) == text
+    assert not path.parent.exists()
+    path.parent.mkdir()
+    wait_until(lambda: path.exists() and counts(path) == dict(ROWS), 30, what="every row is written")

@@ -265,3 +265,24 @@ def test_rows_are_written_at_least_once_without_a_note(place: SinkPlace) -> None
     sink.write([("b", 3)])
     assert place.counts() == {"a": 1, "b": 3}
     sink.close()
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+def test_a_write_without_rows_is_refused_for_what_is_wrong_with_the_table(place: SinkPlace) -> None:
+    with contextlib.closing(place.sink()) as sink:
+        sink.write([])
+        sink.write([("a", 1)])
+        place.run("ALTER TABLE counts RENAME COLUMN count TO amount")
+        with pytest.raises(UsageError, match="table 'counts' exists and has no column 'count'"):
+            sink.write([])
+
+
+def test_a_missing_right_is_refused_without_rows_too(postgres_server: PostgresServer) -> None:
+    place = PostgresPlace(postgres_server)
+    with contextlib.closing(place.sink()) as sink:
+        sink.write([("a", 1)])
+    place.run(f"CREATE ROLE {place.schema}; GRANT USAGE ON SCHEMA {place.schema} TO {place.schema}")
+    place.run(f"GRANT SELECT ON counts TO {place.schema}")
+    place.url += f"%20-crole%3D{place.schema}"
+    with contextlib.closing(place.sink()) as sink, pytest.raises(UsageError, match="permission denied for table count"):
+        sink.write([])

@@ -42,6 +42,14 @@ def test_lines_have_their_places_and_those_after_them(tmp_path: Path, block: Non
     assert [one.next for one in records(TextFileLog(tmp_path, are_complete=True), "a", 6, 16)] == [11, 16]
 
 
+@pytest.mark.parametrize("asked", ["a", "*", "."])
+def test_messages_name_their_file_as_people_do(tmp_path: Path, asked: str) -> None:
+    (tmp_path / "a").write_bytes(b"one\n")
+    log = TextFileLog(tmp_path / asked)
+    [partition] = log.partitions()
+    assert [one.metadata for one in records(log, partition, 0, 4)] == [("a", 0)]
+
+
 def test_the_first_line_of_each_file_is_left_out_as_a_header(tmp_path: Path, block: None) -> None:
     (tmp_path / "a").write_bytes(b"name,age\nann,5\nbob,6\n")
     log = TextFileLog(tmp_path, header=True)
