@@ -14,7 +14,7 @@ import queue
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tupletree._replay import Lane
 from tupletree.backoff import Backoff
@@ -41,6 +41,10 @@ MAX_POLLED: Final = 1000
 RECORD_EVERY_S: Final = 0.5
 """The time between two records of what is processed."""
 REPORT_EVERY_S: Final = 60.0
+FIRST_GUESS_BYTES: Final = 256 * 1024
+"""The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
+VALUE_BYTES: Final = 8
+"""The assumed size of a number and of other values."""
 
 
 class PartitionLane(Lane):
@@ -57,11 +61,12 @@ class PartitionLane(Lane):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Messages of a partition. ``next``: the position after them."""
+    """Messages of a partition. ``next``: the position after them. ``bytes``: about how much memory they take."""
 
     lane: PartitionLane
     records: Sequence[LogRecord]
     next: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +95,16 @@ class Session:
         self.lanes: dict[str, PartitionLane] = {}  # the thread's; the spout has its own
         self.positions = None if positions is None else dict(positions)  # behind what was read last
         self.recorded: dict[str, int] = {}
-        self.put = 0  # messages put into the queue
-        self.taken = 0  # and taken by the spout
+        self.put = self.put_bytes = 0  # messages put into the queue
+        self.taken = self.taken_bytes = 0  # and taken by the spout
 
 
 class LogPump(SourceThread):
     """Drives a log. The spout's thread calls ``poll``, ``follow``, ``pause`` and ``close``.
 
-    ``stored``: where positions are kept, if neither the log nor a checkpoint keeps them.
+    ``stored``: where positions are kept, if neither the log nor a checkpoint keeps them. ``max_ahead``,
+    ``max_ahead_bytes``: nothing is asked for while so many messages, or bytes of them, are read and not taken. What is
+    asked for then may exceed the bytes by one message, or by more if messages become larger.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class LogPump(SourceThread):
         tasks: int,
         stored: StoredPositions | None,
         max_ahead: int,
+        max_ahead_bytes: int,
         reconnect: Backoff,
     ) -> None:
         super().__init__(source, task_index, reconnect)
@@ -114,6 +122,8 @@ class LogPump(SourceThread):
         self._tasks = tasks
         self._stored = stored
         self._max_ahead = max_ahead
+        self._max_ahead_bytes = max_ahead_bytes
+        self._message_bytes: float = FIRST_GUESS_BYTES  # the size of late, at least
         self._session: Session | None = None
         self._record_at_s = 0.0
         self._reported: set[str] = set()  # errors of late
@@ -138,6 +148,7 @@ class LogPump(SourceThread):
             return None
         if isinstance(event, Read):
             session.taken += len(event.records)
+            session.taken_bytes += event.bytes
         return event
 
     @property
@@ -147,6 +158,12 @@ class LogPump(SourceThread):
         if session is None:
             return 0
         return session.put - session.taken + sum(len(lane) for lane in list(session.lanes.values()))
+
+    @property
+    def ahead_bytes(self) -> int:
+        """The number of bytes of messages that are read and not taken by ``poll``. Any thread."""
+        session = self._session
+        return 0 if session is None else session.put_bytes - session.taken_bytes
 
     def close(self) -> None:
         if self.ident is not None:
@@ -193,7 +210,7 @@ class LogPump(SourceThread):
         while not self._is_closing.is_set() and self._session is session:
             if time.monotonic() >= self._record_at_s:
                 self._record(session, follower)
-            room = 0 if self._is_paused else self._max_ahead - (session.put - session.taken)
+            room = self._room(session)
             try:
                 self._measure_lag(follower.lag)
                 if room <= 0:
@@ -205,8 +222,19 @@ class LogPump(SourceThread):
                 self._report(error)
                 follower.idle(WAIT_S)
                 continue
+            before, before_bytes = session.put, session.put_bytes
             for event in events:
                 self._pass_on(session, event)
+            if count := session.put - before:
+                self._message_bytes = max((session.put_bytes - before_bytes) / count, self._message_bytes / 2)
+
+    def _room(self, session: Session) -> int:
+        """Return how many messages may be asked for now."""
+        bytes_left = self._max_ahead_bytes - (session.put_bytes - session.taken_bytes)
+        if self._is_paused or bytes_left <= 0:
+            return 0
+        in_bytes = max(1, int(bytes_left / max(1, self._message_bytes)))
+        return min(in_bytes, self._max_ahead - (session.put - session.taken))
 
     def _pass_on(self, session: Session, event: LogEvent) -> None:
         match event:
@@ -214,8 +242,10 @@ class LogPump(SourceThread):
                 lane = session.lanes[partition]
                 if session.positions is not None:
                     session.positions[partition] = next
+                size = _bytes_of(records)
                 session.put += len(records)
-                session.events.put(Read(lane, records, next))
+                session.put_bytes += size
+                session.events.put(Read(lane, records, next, size))
             case Assigned(partition, start):
                 if session.positions is not None:
                     session.positions[partition] = start
@@ -271,3 +301,29 @@ class LogPump(SourceThread):
         if str(error) not in self._reported or isinstance(error, DeletedError):
             self._reported.add(str(error))
             self._notify(Trouble(error))
+
+
+def _bytes_of(records: Sequence[LogRecord]) -> int:
+    """Return about how many bytes messages have, each of which is bytes or a row of values."""
+    total = 0
+    for record in records:
+        data = record.data
+        total += len(data) if type(data) is bytes else _bytes_of_row(data)
+    return total
+
+
+def _bytes_of_row(row: Any) -> int:
+    if not isinstance(row, list | tuple):
+        return VALUE_BYTES
+    total = 0
+    for value in row:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            total += len(value)
+        elif kind is dict:
+            total += _bytes_of_row(tuple(value.values()))
+        elif kind is list or kind is tuple:
+            total += _bytes_of_row(value)
+        else:
+            total += VALUE_BYTES
+    return total

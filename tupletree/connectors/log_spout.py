@@ -21,6 +21,8 @@ from tupletree.replaying_spout import ReplayingSpout
 
 READ_AHEAD: Final = 4000
 """The maximum number of messages that are read and not emitted."""
+READ_AHEAD_BYTES: Final = 64 * 1024 * 1024
+"""The number of bytes of such messages from which on no more are read."""
 
 
 class LogSpout(ReplayingSpout):
@@ -45,8 +47,9 @@ class LogSpout(ReplayingSpout):
     **Not guaranteed.** Messages that the log deletes before they are read are reported, and skipped. Failed messages
     come after later ones of their partition.
 
-    **Back-pressure.** At most ``READ_AHEAD`` messages are read before they are emitted; nothing is emitted while
-    ``max_ahead`` messages are in process or behind one that is. A deactivated topology reads none.
+    **Back-pressure.** At most ``READ_AHEAD`` messages, and about ``READ_AHEAD_BYTES``, are read before they are
+    emitted; nothing is emitted while ``max_ahead`` messages are in process or behind one that is. A deactivated
+    topology reads none.
 
     Attributes:
         format: decodes messages; its fields, and then ``metadata``, are the spout's outputs.
@@ -98,6 +101,7 @@ class LogSpout(ReplayingSpout):
             len(context.component_tasks(context.component_id)),
             StoredPositions(context, self.log_id) if is_stored else None,
             min(READ_AHEAD, self.max_ahead),
+            READ_AHEAD_BYTES,
             self.reconnect,
         )
         register_thread(context, self._pump, "log", self.source.title)
