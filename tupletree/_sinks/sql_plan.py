@@ -126,7 +126,7 @@ class Roles:
         user: str = "SqlState",
     ) -> None:
         self._user = user
-        self.table = _check_table(user, table)
+        self.table = check_table(user, table)
         self.key = _names(user, "key", key)
         if not self.key:
             raise UsageError(
@@ -246,10 +246,11 @@ class StoredTable:
             )
 
 
-def _check_table(user: str, name: str) -> str:
+def check_table(user: str, name: str, title: str = "table") -> str:
+    """Return the name of a table. UsageError, naming ``user`` and its ``title`` for the table, for a wrong name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
-            f"{user}: table {name!r}: a name has 1 to 48 letters, digits and underscores, and does not begin with"
+            f"{user}: {title} {name!r}: a name has 1 to 48 letters, digits and underscores, and does not begin with"
             " sqlite_, pg_ or tupletree_"
         )
     return name

@@ -44,8 +44,11 @@ class PostgresAddress:
         psycopg = library(user)
         try:
             parts = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error as error:
-            raise UsageError(f"{user}: url: {first_line(error)}") from error
+        except psycopg.Error:
+            expected = (
+                "a connection string that libpq understands was expected, such as postgresql://user@host/database"
+            )
+            raise UsageError(f"{user}: url: {expected}") from None
         place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
         self.where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tupletree.connectors.arguments import check
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format, FormatError, fields_of, row_of, value_of
 from tupletree.errors import UsageError
@@ -27,16 +28,20 @@ class Avro(Format):
     """
 
     def __init__(self, schema: str | Mapping[str, Any], fields: Sequence[str] | type | None = None) -> None:
-        self.schema = schema if isinstance(schema, str) else json.dumps(schema)
+        is_schema = isinstance(schema, str | Mapping)
+        check("Avro", "schema", schema, is_schema, "the schema of a record, as JSON text or as a dict,")
+        self.schema = schema if isinstance(schema, str) else _json(schema)
         self._reader = parsed_schema(self.schema)
         is_record = isinstance(self._reader, dict) and self._reader.get("type") == "record"
         if not is_record or not self._reader["fields"]:
-            raise UsageError("Avro takes the schema of a record with at least one field")
+            raise UsageError("Avro: schema is not one of a record with at least one field")
         known = [field["name"] for field in self._reader["fields"]]
-        self.fields, self.record = (known, None) if fields is None else fields_of(fields)
+        self.fields, self.record = (known, None) if fields is None else fields_of(self, fields)
         unknown = [name for name in self.fields if name not in known]
         if unknown:
-            raise UsageError(f"{self._reader['name']} has no field {unknown[0]!r}; it has {', '.join(known)}")
+            raise UsageError(
+                f"Avro: fields: {self._reader['name']} has no field {unknown[0]!r}; it has {', '.join(known)}"
+            )
 
     def decode(self, data: bytes) -> Sequence[Any]:
         return self.decode_written(data, self._reader)
@@ -62,6 +67,13 @@ class Avro(Format):
             name = self._reader["name"]
             raise FormatError(f"the tuple cannot be written as {name}: {type(error).__name__}: {error}") from error
         return stream.getvalue()
+
+
+def _json(schema: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the Avro schema is not valid: {error}") from error
 
 
 def parsed_schema(text: str, referenced: Sequence[str] = ()) -> Any:

@@ -6,11 +6,12 @@ A message that is given up without dead letters is buried: ``kick`` returns it t
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from tupletree._address import split_address
+from tupletree.connectors.arguments import check, check_seconds, check_whole, checked_address
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
@@ -21,6 +22,9 @@ from tupletree.errors import FailedException
 PORT = 11300
 PRIORITY = 65536
 TTR_S = 60
+MAX_NUMBER = 2**32 - 1
+_SIGNS = "-+/;.$_()"
+_TUBE = re.compile(rf"(?!-)[A-Za-z0-9{re.escape(_SIGNS)}]{{1,200}}")
 
 
 class BeanstalkSpout(QueueSpout):
@@ -44,7 +48,9 @@ class BeanstalkSpout(QueueSpout):
         max_in_flight: int = 1000,
         keep_every_s: float = TTR_S / 3,
     ) -> None:
-        super().__init__(Tube(address, tube, keep_every_s), format, max_in_flight=max_in_flight)
+        check_seconds(type(self).__name__, "keep_every_s", keep_every_s)
+        source = Tube(type(self).__name__, address, tube, keep_every_s)
+        super().__init__(source, format, max_in_flight=max_in_flight)
 
 
 class BeanstalkBolt(SinkBolt):
@@ -60,7 +66,11 @@ class BeanstalkBolt(SinkBolt):
         delay_s: int = 0,
         ttr_s: int = TTR_S,
     ) -> None:
-        super().__init__(TubeSink(address, tube, priority, delay_s, ttr_s), format)
+        owner = type(self).__name__
+        check_whole(owner, "priority", priority, 0, MAX_NUMBER)
+        check_whole(owner, "delay_s", delay_s, 0, MAX_NUMBER)
+        check_whole(owner, "ttr_s", ttr_s, 1, MAX_NUMBER)
+        super().__init__(TubeSink(owner, address, tube, priority, delay_s, ttr_s), format)
 
 
 class _Connection:
@@ -68,8 +78,10 @@ class _Connection:
 
     title: ClassVar[str] = "beanstalkd"
 
-    def __init__(self, address: str, tube: str) -> None:
-        self.address = split_address(address, PORT)
+    def __init__(self, user: str, address: str, tube: str) -> None:
+        self.address = checked_address(user, "address", address, PORT)
+        is_tube = isinstance(tube, str) and bool(_TUBE.fullmatch(tube))
+        check(user, "tube", tube, is_tube, f"a name of 1 to 200 letters, digits and {_SIGNS}, not - first,")
         self.tube = tube
         self._client: Any = None
 
@@ -90,8 +102,8 @@ class Tube(_Connection, QueueSource):
     has_delays: ClassVar[bool] = True
     counts = True
 
-    def __init__(self, address: str, tube: str, keep_every_s: float) -> None:
-        super().__init__(address, tube)
+    def __init__(self, user: str, address: str, tube: str, keep_every_s: float) -> None:
+        super().__init__(user, address, tube)
         self.keep_every_s = keep_every_s
 
     def open(self, prefetch: int, task_index: int) -> None:
@@ -137,8 +149,8 @@ class Tube(_Connection, QueueSource):
 class TubeSink(_Connection, Sink):
     """A tube as a sink."""
 
-    def __init__(self, address: str, tube: str, priority: int, delay_s: int, ttr_s: int) -> None:
-        super().__init__(address, tube)
+    def __init__(self, user: str, address: str, tube: str, priority: int, delay_s: int, ttr_s: int) -> None:
+        super().__init__(user, address, tube)
         self._options = {"priority": priority, "delay": delay_s, "ttr": ttr_s}
 
     def open(self) -> None:

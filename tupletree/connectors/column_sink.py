@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tupletree._sinks.sql_plan import Roles
+from tupletree._sinks.sql_plan import Roles, check_table
+from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.transactional_sink import Row, TransactionalSink, faults_of
 from tupletree.connectors.typed_rows import arrow_table, check_columns
 from tupletree.errors import UsageError
@@ -17,15 +18,25 @@ from tupletree.errors import UsageError
 class ColumnSink(TransactionalSink):
     """A table with one row for each key. A row replaces the row of its key; in one call, the last row of a key wins.
 
-    ``user``: the class that the user wrote, named in errors. ``columns``: the fields and their types, in Spark's terms:
-    ``tinyint smallint int bigint float double decimal(p,s) string timestamp timestamp_ntz date boolean``. Values have
-    the matching plain types of Python; a timestamp has a time zone, a timestamp_ntz has none. None is NULL, and is
-    refused in a column of the key.
+    ``user``: the class that the user wrote, named in errors; ``table_title``: its word for the table. ``columns``: the
+    fields and their types, in Spark's terms: ``tinyint smallint int bigint float double decimal(p,s) string timestamp
+    timestamp_ntz date boolean``. Values have the matching plain types of Python; a timestamp has a time zone, a
+    timestamp_ntz has none. None is NULL, and is refused in a column of the key.
     """
 
-    def __init__(self, user: str, table: str, columns: Mapping[str, str], key: str | Sequence[str]) -> None:
+    def __init__(
+        self,
+        user: str,
+        table: str,
+        columns: Mapping[str, str],
+        key: str | Sequence[str],
+        *,
+        table_title: str = "table",
+    ) -> None:
+        check_table(user, table, table_title)
         check_columns(user, columns)
-        keys = [key] if isinstance(key, str) else list(key)
+        keys = checked_names(user, "key", [key] if isinstance(key, str) else key)
+        check(user, "key", key, set(keys) <= set(columns), f"one or several of {', '.join(columns)}")
         values = [name for name in columns if name not in keys]
         self.plan = Roles(table, keys, replace=values, user=user).plan([(name, columns[name]) for name in columns])
         self.fields = list(columns)

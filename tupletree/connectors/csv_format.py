@@ -7,8 +7,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.formats import Format, FormatError
-from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
 
@@ -22,13 +22,13 @@ class Csv(Format):
     """
 
     def __init__(self, fields: Sequence[str] | Mapping[str, Callable[[str], Any]], *, separator: str = ",") -> None:
-        if isinstance(fields, str) or not fields or not all(isinstance(name, str) for name in fields):
-            raise UsageError(f"Csv: fields is {fields!r}; names were expected")
-        if not isinstance(separator, str) or len(separator) != 1:
-            raise UsageError(f"Csv: separator is {separator!r}; one character was expected")
-        self.fields = list(fields)
+        self.fields = checked_names("Csv", "fields", list(fields) if isinstance(fields, Mapping) else fields)
+        is_separator = isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
+        check("Csv", "separator", separator, is_separator, "one character other than a quote and a line end")
         self._converters: list[Callable[[str], Any]] = [str] * len(self.fields)
         if isinstance(fields, Mapping):
+            for name, convert in fields.items():
+                check("Csv", f"fields[{name!r}]", convert, callable(convert), "a function such as float")
             self._converters = list(fields.values())
         self._separator = separator
 

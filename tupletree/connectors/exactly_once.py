@@ -19,7 +19,7 @@ from typing import Any, Final
 from tupletree._checkpoints.settings import state_id
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, StatefulBolt, TopologyContext
-from tupletree.connectors.row_sinks import plain_row, sorted_rows
+from tupletree.connectors.row_sinks import checked_sink, plain_row, sorted_rows
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import ConfigError, ConflictError
 from tupletree.state.contract import KeyValueState
@@ -52,7 +52,8 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     Not guaranteed: an order between the rows of different tasks. A topology that is killed between the two steps of a
     checkpoint has its last rows written when it is submitted again under its ``topology.state.id``.
 
-    Raises ConfigError in ``prepare`` if checkpoints are not aligned or the state provider is not durable.
+    Raises UsageError for a sink that is none, and ConfigError in ``prepare`` if checkpoints are not aligned or the
+    state provider is not durable.
     """
 
     outputs = {"rejected": ["row", "reason"]}
@@ -60,7 +61,7 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     needs_positions = True
 
     def __init__(self, sink: TransactionalSink) -> None:
-        self.sink = sink
+        self.sink = checked_sink(self, sink)
         self._rows: list[list[Any]] = []  # executed since the last PREPARE
         self._owner = ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from tupletree.connectors.arguments import check_flag
 from tupletree.connectors.file_blocks import blocks
 from tupletree.connectors.file_ranges import LineEnds, absolute, path_of, sizes_of
 from tupletree.connectors.formats import Format, Text
@@ -76,6 +77,8 @@ class TextFileLog(FileLog):
 
     def __init__(self, files: str | Path, *, are_complete: bool = False, header: bool = False) -> None:
         super().__init__(files)
+        check_flag(type(self).__name__, "are_complete", are_complete)
+        check_flag(type(self).__name__, "header", header)
         self.are_complete = are_complete
         self.header = header
         self.reader = "a spout"  # named in errors

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgpack
 
+from tupletree.connectors.arguments import check, check_instance, check_text, checked_names
 from tupletree.errors import TupletreeError, UsageError, named
 from tupletree.tuples import Tuple, record_fields
 
@@ -59,6 +60,7 @@ class Raw(Format):
     takes_none = True
 
     def __init__(self, field: str = "data") -> None:
+        check_text(type(self).__name__, "field", field)
         self.fields = [field]
 
     def decode(self, data: bytes) -> Sequence[Any]:
@@ -95,7 +97,9 @@ class _Mapped(Format):
 
     def __init__(self, fields: Sequence[str] | type | str = "value") -> None:
         self._is_whole = isinstance(fields, str)
-        self.fields, self.record = ([fields], None) if isinstance(fields, str) else fields_of(fields)
+        self.fields, self.record = ([fields], None) if isinstance(fields, str) else fields_of(self, fields)
+        if self._is_whole:
+            check_text(type(self).__name__, "fields", fields)
 
     def decode(self, data: bytes) -> Sequence[Any]:
         try:
@@ -160,16 +164,20 @@ class Protobuf(Format):
     """Messages of a generated Protocol Buffers class, each field of the message a field of the row.
 
     ``fields``: some of them, in this order; by default all. Values are those of the generated class: nested messages
-    must be registered with ``@value`` to travel, or be left out.
+    must be registered with ``@value`` to travel, or be left out. Raises UsageError for wrong arguments.
     """
 
     def __init__(self, message: type[Any], fields: Sequence[str] | None = None) -> None:
+        is_message = isinstance(message, type) and hasattr(message, "DESCRIPTOR")
+        check("Protobuf", "message", message, is_message, "a generated class of Protocol Buffers")
         self.message = message
         known = [field.name for field in message.DESCRIPTOR.fields]
-        self.fields = known if fields is None else list(fields)
+        self.fields = known if fields is None else checked_names("Protobuf", "fields", fields)
         unknown = [name for name in self.fields if name not in known]
         if unknown:
-            raise FormatError(f"{message.__name__} has no field {unknown[0]!r}; it has {', '.join(known)}")
+            raise UsageError(
+                f"Protobuf: fields: {message.__name__} has no field {unknown[0]!r}; it has {', '.join(known)}"
+            )
 
     def decode(self, data: bytes) -> Sequence[Any]:
         try:
@@ -193,6 +201,8 @@ class WithHeaders(Format):
     """
 
     def __init__(self, format: Format, field: str = "headers") -> None:
+        check_instance("WithHeaders", "format", format, Format, "an object such as Json()")
+        check_text("WithHeaders", "field", field)
         if field in format.fields:
             raise UsageError(f"WithHeaders: the format has a field {field!r} of its own; name another one")
         self._format = format
@@ -213,9 +223,7 @@ def checked_format(owner: object, format: Format | None, default: type[Format] =
     """Return a component's format, by default ``default``. UsageError, naming the owner's class, if it is none."""
     if format is None:
         return default()
-    if not isinstance(format, Format):
-        given = f"the class {format.__name__}" if isinstance(format, type) else repr(format)
-        raise UsageError(f"{type(owner).__name__}: format is {given}; an object such as Json() was expected")
+    check_instance(type(owner).__name__, "format", format, Format, "an object such as Json()")
     return format
 
 
@@ -234,14 +242,14 @@ def value_of(tup: Tuple, field: str) -> Any:
         raise FormatError(str(error.args[0])) from error
 
 
-def fields_of(fields: Sequence[str] | type) -> tuple[list[str], type | None]:
+def fields_of(owner: Format, fields: Sequence[str] | type) -> tuple[list[str], type | None]:
     """Return the names of fields, and the NamedTuple or dataclass that has them, if any. Raises UsageError."""
     if not isinstance(fields, type):
-        return list(fields), None
+        return checked_names(type(owner).__name__, "fields", fields), None
     try:
         return list(record_fields(fields)), fields
     except TypeError as error:
-        raise UsageError(f"the fields of a format: {error}") from error
+        raise UsageError(f"{type(owner).__name__}: fields: {error}") from error
 
 
 def row_of(found: Mapping[str, Any], fields: Sequence[str], record: type | None) -> Sequence[Any]:

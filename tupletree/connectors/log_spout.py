@@ -9,6 +9,7 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.arguments import check_instance, check_whole, checked_names
 from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format, decoded
 from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
@@ -72,8 +73,8 @@ class LogSpout(ReplayingSpout):
         max_ahead: int = 100_000,
     ) -> None:
         owner = type(self).__name__
-        if not isinstance(max_ahead, int) or max_ahead < 1:
-            raise UsageError(f"{owner}: max_ahead is {max_ahead!r}; a whole number of at least 1 was expected")
+        check_instance(owner, "source", source, LogSource, "a LogSource such as TextFileLog('/var/log/app')")
+        check_whole(owner, "max_ahead", max_ahead)
         check_log_id(owner, log_id)
         self.source = source
         self.format = checked_format(self, format)
@@ -236,7 +237,8 @@ def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequ
     """Return the names of chosen metadata, checked. UsageError, naming ``owner``, for a name that is not there."""
     if isinstance(format, WithHeaders):
         raise UsageError(f"{owner}: WithHeaders is for queues; metadata names what {source.title} has of a message")
-    names = [metadata] if isinstance(metadata, str) else list(metadata)
+    names = [metadata] if isinstance(metadata, str) else metadata
+    names = checked_names(owner, "metadata", names) if names not in ((), []) else []
     for name in names:
         if name not in source.metadata_fields:
             known = ", ".join(source.metadata_fields) or "none"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from tupletree.connectors.arguments import check, check_flag, check_text, check_whole
 from tupletree.connectors.formats import Format, FormatError
 from tupletree.connectors.mqtt_connection import MAX_PACKETS, Broker, Connection, filter_error, topic_error
 from tupletree.connectors.mqtt_sink import TopicSink
@@ -21,6 +22,8 @@ from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
 WEEK_S: Final = 7 * 24 * 3600
+FOREVER_S: Final = 2**32 - 1
+"""The time to live of sessions that never end, for brokers."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,17 +59,16 @@ class MqttSpout(QueueSpout):
         password: str | None = None,
         tls: bool | Mapping[str, str] = False,
     ) -> None:
-        if not client_id:
-            raise UsageError("MqttSpout: client_id is empty; it names the sessions at the broker")
+        owner = type(self).__name__
+        check_text(owner, "client_id", client_id)
+        check(owner, "topic", topic, isinstance(topic, str), "a text")
         if error := filter_error(topic):
-            raise UsageError(f"MqttSpout: {error}")
-        if group is not None and (topic_error(group) or "/" in group):
-            raise UsageError(f"MqttSpout: a group is a name without /, + and #, not {group!r}")
-        if not 1 <= max_in_flight <= MAX_PACKETS:
-            raise UsageError(f"MqttSpout: max_in_flight is from 1 to {MAX_PACKETS}, not {max_in_flight}")
-        if not 1 <= session_s < 2**32:
-            raise UsageError(f"MqttSpout: session_s is from 1 to {2**32 - 1}, which is forever, not {session_s}")
-        source = Session(Broker(host, username, password, tls), topic, client_id, group, session_s)
+            raise UsageError(f"{owner}: topic: {error}")
+        is_group = group is None or (isinstance(group, str) and not topic_error(group) and "/" not in group)
+        check(owner, "group", group, is_group, "a name without /, + and #, or None,")
+        check_whole(owner, "max_in_flight", max_in_flight, 1, MAX_PACKETS)
+        check_whole(owner, "session_s", session_s, 1, FOREVER_S)
+        source = Session(Broker(host, username, password, tls, owner), topic, client_id, group, session_s)
         super().__init__(source, format, max_in_flight=max_in_flight)
 
 
@@ -92,12 +94,14 @@ class MqttBolt(SinkBolt):
         password: str | None = None,
         tls: bool | Mapping[str, str] = False,
     ) -> None:
+        owner = type(self).__name__
+        check(owner, "topic", topic, isinstance(topic, str) or callable(topic), "a text, or a function of the tuple,")
         if isinstance(topic, str) and (error := topic_error(topic)):
-            raise UsageError(f"MqttBolt: {error}")
-        if qos not in (0, 1):
-            raise UsageError(f"MqttBolt: qos is 0 or 1, not {qos!r}")
+            raise UsageError(f"{owner}: topic: {error}")
+        check_whole(owner, "qos", qos, 0, 1)
+        check_flag(owner, "retain", retain)
         self.topic = topic
-        super().__init__(TopicSink(Broker(host, username, password, tls), qos, retain), format)
+        super().__init__(TopicSink(Broker(host, username, password, tls, owner), qos, retain), format)
 
     def message(self, tup: Tuple) -> SinkMessage:
         topic = self.topic if isinstance(self.topic, str) else self.topic(tup)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tupletree._address import split_address
+from tupletree.connectors.arguments import check, check_text, checked_address
 from tupletree.connectors.extras import imported
 from tupletree.errors import UsageError
 
@@ -25,6 +26,7 @@ TLS_OPTIONS: Final = ("ca_certs", "certfile", "keyfile")
 class Broker:
     """A broker, and how to log in. Raises UsageError.
 
+    ``user``: the class that the user wrote, named in errors.
     ``tls``: True trusts the machine's authorities; a mapping has paths of PEM files as ``ca_certs``, ``certfile`` and
     ``keyfile``.
     """
@@ -33,19 +35,23 @@ class Broker:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: bool | Mapping[str, str] = False
+    user: str = "MQTT"
 
     def __post_init__(self) -> None:
-        if not self.host or "/" in self.host or "@" in self.host:
-            raise UsageError("MQTT: host is HOST or HOST:PORT, not a URL; username and password are options")
-        if not 1 <= self.address[1] <= 65535:
-            raise UsageError(f"MQTT: the port of {self.host} is not from 1 to 65535")
+        checked_address(self.user, "host", self.host, 1883)  # no URL: username and password are options
+        if self.username is not None:
+            check_text(self.user, "username", self.username)
+        is_password = self.password is None or isinstance(self.password, str)
+        check(self.user, "password", self.password, is_password, "a text, or None,", is_secret=True)
         if self.password is not None and self.username is None:
-            raise UsageError("MQTT: a password needs a username")
-        for name in self.tls if isinstance(self.tls, Mapping) else ():
+            raise UsageError(f"{self.user}: a password needs a username")
+        check(self.user, "tls", self.tls, isinstance(self.tls, bool | Mapping), "True, False or a dict of paths")
+        for name, path in self.tls.items() if isinstance(self.tls, Mapping) else ():
             if name not in TLS_OPTIONS:
-                raise UsageError(f"MQTT: tls has no option {name!r}; it has {', '.join(TLS_OPTIONS)}")
+                raise UsageError(f"{self.user}: tls has no option {name!r}; it has {', '.join(TLS_OPTIONS)}")
+            check_text(self.user, f"tls[{name!r}]", path)
         if isinstance(self.tls, Mapping) and "keyfile" in self.tls and "certfile" not in self.tls:
-            raise UsageError("MQTT: tls has a keyfile without a certfile")
+            raise UsageError(f"{self.user}: tls has a keyfile without a certfile")
 
     @property
     def address(self) -> tuple[str, int]:

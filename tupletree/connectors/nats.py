@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree._event_loop import EventLoop
+from tupletree.connectors.arguments import check_seconds
 from tupletree.connectors.formats import Format
 from tupletree.connectors.nats_link import ANSWER_S, Link, Request, Servers, checked_name, checked_servers, status_of
 from tupletree.connectors.queue_source import Delivery, QueueSource
@@ -75,8 +76,7 @@ class JetStreamConsumer(QueueSource):
         self._servers = checked_servers(servers)
         self._subject = checked_name("subject", subject, "")
         self._stream, self._durable = checked_name("stream", stream), checked_name("durable", durable)
-        if not ack_wait_s > 0:
-            raise UsageError(f"ack_wait_s is {ack_wait_s!r}, and more than 0 seconds were expected")
+        check_seconds("NatsSpout", "ack_wait_s", ack_wait_s)
         self._ack_wait_s = ack_wait_s
         self._link: Any = None
 

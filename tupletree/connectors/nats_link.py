@@ -98,9 +98,9 @@ def status_of(answer: Any) -> str:
 
 def checked_servers(servers: Servers) -> list[str]:
     """Return the URLs of servers. Raises UsageError, whose text has no URL: it could contain a password."""
-    urls = [servers] if isinstance(servers, str) else list(servers)
-    if not urls:
-        raise UsageError("servers is empty, and at least one nats://HOST:PORT was expected")
+    urls = [servers] if isinstance(servers, str) else servers
+    if not isinstance(urls, list | tuple) or not urls or not all(isinstance(url, str) for url in urls):
+        raise UsageError("servers is no list of texts, and at least one nats://HOST:PORT was expected")
     urls = [url if "://" in url else f"nats://{url}" for url in urls]
     for number, url in enumerate(urls, 1):
         try:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tupletree.connectors.arguments import checked_names
 from tupletree.connectors.file_ranges import sizes_of
 from tupletree.connectors.files import FileLog
 from tupletree.connectors.formats import Format, FormatError
@@ -60,7 +61,7 @@ class ParquetLog(FileLog):
 
     def __init__(self, files: str | Path, fields: Sequence[str] = ()) -> None:
         super().__init__(files)
-        self.fields = list(fields)
+        self.fields = checked_names(type(self).__name__, "fields", fields) if fields != () else []
         self._groups: dict[str, list[int]] = {}  # name -> the first row of each row group, and the number of rows
         self._unfinished: dict[str, tuple[int, int]] = {}  # name -> its size and time at the last look
 
@@ -158,8 +159,8 @@ class ParquetSpout(LogSpout):
         log_id: str | None = None,
         max_ahead: int = 100_000,
     ) -> None:
-        source = ParquetLog(files, fields)
-        super().__init__(source, Values(fields), metadata=metadata, log_id=log_id, max_ahead=max_ahead)
+        source = ParquetLog(files, checked_names(type(self).__name__, "fields", fields))
+        super().__init__(source, Values(source.fields), metadata=metadata, log_id=log_id, max_ahead=max_ahead)
 
 
 def _first_rows(metadata: Any) -> list[int]:

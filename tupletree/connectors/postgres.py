@@ -17,6 +17,7 @@ from tupletree._sinks.sql_rules import Writer, one_of_writers
 from tupletree._stores.pool import cut_after
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.arguments import check_seconds, check_text
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.transactional_sink import Row
 from tupletree.errors import UsageError
@@ -56,6 +57,8 @@ class PostgresSink(ColumnSink):
         timeout_s: float = 10.0,
     ) -> None:
         super().__init__("PostgresSink", table, columns, key)
+        check_text("PostgresSink", "url", url, is_secret=True)
+        check_seconds("PostgresSink", "timeout_s", timeout_s)
         self._address = PostgresAddress("PostgresSink", url, timeout_s)
         self._timeout_s = timeout_s
         self._writer: Writer | None = None

@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree._stores.postgres import PostgresAddress
+from tupletree.connectors.arguments import check_flag, check_text
 from tupletree.connectors.formats import Format, FormatError
 from tupletree.connectors.log_source import (
     Assigned,
@@ -106,8 +107,8 @@ class PostgresChanges(LogSource):
         self, url: str, publication: str, slot: str, *, snapshot: bool = True, user: str = "PostgresChanges"
     ) -> None:
         for name, text in (("url", url), ("publication", publication), ("slot", slot)):
-            if not isinstance(text, str) or not text:
-                raise UsageError(f"{user}: its {name!r} must be a text that is not empty")
+            check_text(user, name, text, is_secret=name == "url")
+        check_flag(user, "snapshot", snapshot)
         if not re.fullmatch(r"[a-z0-9_]{1,50}", slot):
             text = "at most 50 lower-case letters, digits and underscores were expected"
             raise UsageError(f"{user}: slot is {slot!r}; {text}")

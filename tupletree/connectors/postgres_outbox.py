@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree._stores.postgres import PostgresAddress, first_line, library
+from tupletree.connectors.arguments import check_seconds, check_text
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
@@ -70,8 +71,7 @@ class OutboxSpout(QueueSpout):
         given = {name: text for name, text in (("processed", processed), ("channel", channel)) if text is not None}
         source = OutboxSource("OutboxSpout", url, table, data, key=key, **given)
         for name, seconds in (("lease_s", lease_s), ("poll_every_s", poll_every_s)):
-            if not isinstance(seconds, int | float) or seconds <= 0:
-                raise UsageError(f"OutboxSpout: {name} is {seconds!r}; more than 0 was expected")
+            check_seconds("OutboxSpout", name, seconds)
         source.key, source.processed, source.channel = key, processed, channel
         source.lease_s, source.keep_every_s, source.poll_every_s = lease_s, lease_s / 3, poll_every_s
         super().__init__(source, format, max_in_flight=max_in_flight)
@@ -98,8 +98,7 @@ class _Outbox:
     def __init__(self, user: str, url: str, table: str, data: str | None, **texts: str) -> None:
         given = {"url": url, "table": table, **({} if data is None else {"data": data}), **texts}
         for name, text in given.items():
-            if not isinstance(text, str) or not text:
-                raise UsageError(f"{user}: its {name!r} must be a text that is not empty")
+            check_text(user, name, text, is_secret=name == "url")
         self.user, self.table, self.data = user, table, data
         self.address = PostgresAddress(user, url, timeout_s=10)
         self.client: Any = None

@@ -9,12 +9,13 @@ from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.arguments import check_instance, check_whole
 from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.connectors.held import Held
 from tupletree.connectors.pump import Connected, Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 
@@ -48,8 +49,8 @@ class QueueSpout(ReplayingSpout):
     reconnect: Backoff = RECONNECT
 
     def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
-        if not isinstance(max_in_flight, int) or max_in_flight < 1:
-            raise UsageError(f"{type(self).__name__}: max_in_flight must be a whole number of at least 1")
+        check_instance(type(self).__name__, "source", source, QueueSource, "an instance of a QueueSource")
+        check_whole(type(self).__name__, "max_in_flight", max_in_flight)
         self.source = source
         self.format = checked_format(self, format)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts

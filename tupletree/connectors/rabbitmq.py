@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from tupletree.connectors.arguments import check_flag, check_whole
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
@@ -54,8 +55,10 @@ class RabbitSpout(QueueSpout):
         declare: bool = True,
         quorum: bool = False,
     ) -> None:
-        if not isinstance(max_in_flight, int) or not 1 <= max_in_flight <= MAX_PREFETCH:
-            raise UsageError(f"max_in_flight is {max_in_flight!r}: expected a whole number from 1 to {MAX_PREFETCH}")
+        owner = type(self).__name__
+        check_whole(owner, "max_in_flight", max_in_flight, 1, MAX_PREFETCH)
+        check_flag(owner, "declare", declare)
+        check_flag(owner, "quorum", quorum)
         super().__init__(RabbitQueue(url, queue, declare, quorum), format, max_in_flight=max_in_flight)
 
 

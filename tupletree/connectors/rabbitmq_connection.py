@@ -20,7 +20,7 @@ MAX_GATHERED_BYTES: Final = 65_536
 
 def checked_url(url: str) -> str:
     """Return the URL. Raises UsageError, which does not show the URL, as it holds a password."""
-    form = "the URL of RabbitMQ must be like amqp://user:password@host:5672/vhost, its special characters as %XX"
+    form = "RabbitMQ: url must be like amqp://user:password@host:5672/vhost, its special characters as %XX"
     try:
         parts = urlsplit(url)
         is_right = parts.scheme in ("amqp", "amqps") and bool(parts.hostname) and (parts.port or 1) > 0

@@ -18,6 +18,7 @@ from tupletree._sinks.sql_plan import Kind
 from tupletree._sinks.sql_rules import Writer
 from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.arguments import check_seconds, check_text
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.transactional_sink import Row
 from tupletree.errors import UsageError
@@ -53,7 +54,9 @@ class RedisHashSink(ColumnSink):
         *,
         timeout_s: float = 10.0,
     ) -> None:
-        super().__init__("RedisHashSink", prefix, columns, key)
+        super().__init__("RedisHashSink", prefix, columns, key, table_title="prefix")
+        check_text("RedisHashSink", "url", url, is_secret=True)
+        check_seconds("RedisHashSink", "timeout_s", timeout_s)
         if not self.plan.values:
             raise UsageError("RedisHashSink: every column is part of the key; a column beside the key was expected")
         self._address = RedisAddress("RedisHashSink", url, timeout_s)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from tupletree._stores.redis import RedisAddress
 from tupletree._wire.names import topology_name
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.arguments import check_flag, check_seconds, check_text, check_whole
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
@@ -55,8 +56,8 @@ class RedisStreamSpout(QueueSpout):
         self._stream = StreamSource("RedisStreamSpout", url, stream, field, group=group, **given)
         if rejected == stream:
             raise UsageError(f"RedisStreamSpout: rejected is {stream!r}; another stream than its own was expected")
-        if not isinstance(claim_after_s, int | float) or claim_after_s <= 0:
-            raise UsageError(f"RedisStreamSpout: claim_after_s is {claim_after_s!r}; more than 0 was expected")
+        check_seconds("RedisStreamSpout", "claim_after_s", claim_after_s)
+        check_flag("RedisStreamSpout", "deletes", deletes)
         self._stream.group, self._stream.consumer, self._stream.rejected = group, consumer, rejected
         self._stream.keep_every_s, self._stream.deletes = claim_after_s / 3, deletes
         super().__init__(self._stream, format, max_in_flight=max_in_flight)
@@ -79,8 +80,8 @@ class RedisStreamBolt(SinkBolt):
         self, url: str, stream: str, format: Format | None = None, *, field: str = "data", max_length: int | None = None
     ) -> None:
         sink = StreamSink("RedisStreamBolt", url, stream, field)
-        if max_length is not None and (not isinstance(max_length, int) or max_length < 1):
-            raise UsageError(f"RedisStreamBolt: max_length is {max_length!r}; a number of at least 1 was expected")
+        if max_length is not None:
+            check_whole("RedisStreamBolt", "max_length", max_length)
         sink.max_length = max_length
         super().__init__(sink, format)
 
@@ -93,8 +94,7 @@ class _Stream:
 
     def __init__(self, user: str, url: str, stream: str, field: str, **texts: str) -> None:
         for name, text in {"url": url, "stream": stream, "field": field, **texts}.items():
-            if not isinstance(text, str) or not text:
-                raise UsageError(f"{user}: its {name!r} must be a text that is not empty")
+            check_text(user, name, text, is_secret=name == "url")
         self.address = RedisAddress(user, url, timeout_s=10)
         self.stream, self.field = stream, field.encode()
         self.client: Any = None

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from tupletree.connectors.arguments import check, check_flag, check_text
 from tupletree.connectors.avro import Avro
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format, FormatError, Json, Protobuf
+from tupletree.connectors.http.addresses import checked_url
 from tupletree.connectors.registry_types import AvroType, JsonType, ProtobufType, SchemaType
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.tuples import Tuple
@@ -34,13 +36,17 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str, conf: Mapping[str, Any] | None = None) -> None:
+        check_text("SchemaRegistry", "url", url, is_secret=True)
+        check("SchemaRegistry", "conf", conf, isinstance(conf, Mapping | None), "a dict, or None,", is_secret=True)
+        for one in url.split(","):
+            checked_url("SchemaRegistry", one.strip(), ("http", "https"))
         self.url = url
         self._conf = {"timeout": 5, "max.retries": 0, **(conf or {}), "url": url}
         try:
             with imported("confluent_kafka.schema_registry", "registry").SchemaRegistryClient(self._conf):
                 pass
         except (ValueError, TypeError, OSError) as error:
-            raise UsageError(f"SchemaRegistry: {error}") from error
+            raise UsageError(f"SchemaRegistry: conf: {error}") from error
         self._client: Any = None
         self._failure: tuple[float, str] = (-PAUSE_S, "")
 
@@ -125,10 +131,14 @@ class Registered(Format):
     def __init__(
         self, format: Format, registry: SchemaRegistry | str, subject: str, *, schema: str = "", register: bool = True
     ) -> None:
+        self._type = _type_of(format, schema)
+        is_registry = isinstance(registry, str | SchemaRegistry)
+        check("Registered", "registry", registry, is_registry, "an URL or a SchemaRegistry", is_secret=True)
+        check_text("Registered", "subject", subject)
+        check_flag("Registered", "register", register)
         self.fields, self.record = format.fields, format.record
         self.subject, self.register = subject, register
         self.registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
-        self._type = _type_of(format, schema)
         self._written: dict[int, Any] = {}
         self._id: int | None = None
 
@@ -150,7 +160,8 @@ class Registered(Format):
 
 
 def _type_of(format: Format, schema: str) -> SchemaType:
-    if schema and not isinstance(format, Json):
+    check("Registered", "schema", schema, isinstance(schema, str), "a JSON schema as text")
+    if schema and isinstance(format, Avro | Protobuf):
         raise UsageError(f"schema= is for Json; a {type(format).__name__} has its own")
     match format:
         case Avro():
@@ -159,4 +170,5 @@ def _type_of(format: Format, schema: str) -> SchemaType:
             return JsonType(format, schema)
         case Protobuf():
             return ProtobufType(format)
-    raise UsageError(f"Registered takes an Avro, Json or Protobuf, not a {type(format).__name__}")
+    given = f"the class {format.__name__}" if isinstance(format, type) else f"a {type(format).__name__}"
+    raise UsageError(f"Registered: format is {given}; an Avro, Json or Protobuf was expected")

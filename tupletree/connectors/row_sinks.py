@@ -9,6 +9,7 @@ from tupletree._limits import shown
 from tupletree._wire.codec import encode_value
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import BoltCollector, TopologyContext
+from tupletree.connectors.arguments import check_instance
 from tupletree.connectors.transactional_sink import Row, TransactionalSink
 from tupletree.errors import (
     ConfigError,
@@ -41,7 +42,12 @@ class RowSinkBolt(BatchingBolt):
     max_batch, max_wait_s = 500, 0.01
 
     def __init__(self, sink: TransactionalSink) -> None:
-        self.sink = sink
+        self.sink = checked_sink(self, sink)
+        if type(sink).write is TransactionalSink.write:
+            raise UsageError(
+                f"{type(self).__name__}: sink is a {type(sink).__name__}, which is written in transactions alone; one "
+                f"with a method write was expected"
+            )
         if sink.gathers is not None:
             self.max_batch, self.max_wait_s = sink.gathers
 
@@ -88,6 +94,12 @@ class RowSinkBolt(BatchingBolt):
     def _refuse(self, tup: Tuple, error: UsageError) -> None:
         self.collector.report_error(error)
         self.collector.fail(tup, FailedException(str(error), retry=False))
+
+
+def checked_sink(owner: object, sink: TransactionalSink) -> TransactionalSink:
+    """Return a component's sink. UsageError, naming the owner's class, if it is none."""
+    check_instance(type(owner).__name__, "sink", sink, TransactionalSink, "an object such as SqliteSink(…)")
+    return sink
 
 
 def sorted_rows(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from tupletree.batching_bolt import BatchingBolt
+from tupletree.connectors.arguments import check_field, check_instance
 from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.tuples import Tuple
@@ -71,6 +72,8 @@ class SinkBolt(BatchingBolt):
     max_batch, max_wait_s = 500, 0.01
 
     def __init__(self, sink: Sink, format: Format | None = None, *, id_field: str | None = None) -> None:
+        check_instance(type(self).__name__, "sink", sink, Sink, "an instance of a Sink")
+        check_field(type(self).__name__, "id_field", id_field)
         self.sink = sink
         self.format = checked_format(self, format)
         self.id_field = id_field

@@ -9,6 +9,7 @@ from typing import ClassVar
 from tupletree._sinks.sql_rules import Writer, one_of_writers
 from tupletree._sinks.sqlite_commits import Rows, SqliteTables, rows_of
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.arguments import check, check_seconds
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.transactional_sink import Row
 from tupletree.errors import UsageError
@@ -40,6 +41,10 @@ class SqliteSink(ColumnSink):
         timeout_s: float = 10.0,
     ) -> None:
         super().__init__("SqliteSink", table, columns, key)
+        is_path = isinstance(path, str | os.PathLike) and os.fspath(path) not in ("", ":memory:")
+        is_path = is_path and "://" not in str(path)
+        check("SqliteSink", "path", path, is_path, "the path of a file, such as '/var/lib/shop.db',")
+        check_seconds("SqliteSink", "timeout_s", timeout_s)
         self._tables = SqliteTables("SqliteSink", os.fspath(path), timeout_s)
         self._writer: Writer | None = None
 

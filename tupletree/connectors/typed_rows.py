@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from tupletree._limits import shown
 from tupletree._sinks.sql_plan import Column, Kind, Role
+from tupletree.connectors.arguments import check
 from tupletree.connectors.transactional_sink import Row, check_lengths
 from tupletree.errors import UsageError
 
@@ -42,11 +44,20 @@ _PYTHON: Mapping[Kind, frozenset[type]] = {
 
 def check_columns(user: str, columns: Mapping[str, str]) -> None:
     """Raise UsageError, which names the class ``user``, unless ``columns`` are fields with their types."""
-    if not isinstance(columns, Mapping) or not columns or not all(isinstance(one, str) for one in columns.values()):
-        raise UsageError(
-            f"{user}: columns is {shown(columns)}; a dict from each field to its type was expected, such as "
-            f"{{'word': 'string', 'count': 'bigint'}}"
-        )
+    is_dict = isinstance(columns, Mapping) and bool(columns)
+    is_dict = is_dict and all(isinstance(part, str) and part for item in columns.items() for part in item)
+    expected = "a dict from each field to its type, such as {'word': 'string', 'count': 'bigint'},"
+    check(user, "columns", columns, is_dict, expected)
+    for name, kind in columns.items():
+        check(user, f"columns[{name!r}]", kind, _is_type(kind), f"one of {', '.join(_ARROW)}, decimal(p,s)")
+
+
+def _is_type(text: str) -> bool:
+    """Return true for a type of a column. A decimal has at most 38 digits, 10 by default."""
+    if text in _ARROW:
+        return True
+    found = re.fullmatch(r"decimal(?:\((\d+)(?:,\s*(\d+))?\))?", text)
+    return found is not None and int(found[2] or 0) <= int(found[1] or 10) <= 38 and found[1] != "0"
 
 
 def arrow_table(

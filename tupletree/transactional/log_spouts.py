@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
+from tupletree.connectors.arguments import check_instance, check_whole
 from tupletree.connectors.formats import Format, Raw, checked_format
 from tupletree.connectors.log_batches import (
     UNKNOWN,
@@ -54,10 +55,12 @@ class LogSettings:
 
     def __post_init__(self) -> None:
         source = self.source
+        check_instance(
+            "a log spout", "source", source, LogSource, "a LogSource such as KafkaLog('host:9092', 'orders')"
+        )
         if not source.is_numbered:
             raise UsageError(f"{source.title}: a log with numbered partitions was expected")
-        if type(self.limit) is not int or self.limit < 1:
-            raise UsageError(f"{source.title}: max_per_batch is {self.limit!r}; a number of at least 1 was expected")
+        check_whole(source.title, "max_per_batch", self.limit)
         if self.format is not None:
             check_metadata(source.title, source, self.format, self.metadata)
 

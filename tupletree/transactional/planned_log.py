@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
+from tupletree.connectors.arguments import check_instance, check_whole
 from tupletree.connectors.formats import Format, checked_format
 from tupletree.connectors.log_plans import Extents, Plan, plan_batch
 from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.log_spout import check_metadata
-from tupletree.errors import FailedException, UsageError
+from tupletree.errors import FailedException
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.open_log import OpenLog, RowDecoder
@@ -54,8 +55,8 @@ class PlannedLogSpout(TransactionalSpout):
         self, source: LogSource, format: Format | None = None, *, limit: int, metadata: Sequence[str] = ()
     ) -> None:
         owner = type(self).__name__
-        if type(limit) is not int or limit < 1:
-            raise UsageError(f"{owner}: limit is {limit!r}; a number of at least 1 was expected")
+        check_instance(owner, "source", source, LogSource, "a LogSource such as TextFileLog('/var/log/app')")
+        check_whole(owner, "limit", limit)
         self.source = source
         self.format = checked_format(self, format)
         self.limit = limit

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Self
 
-from tupletree.connectors.row_sinks import plain_row, sorted_rows
+from tupletree.connectors.arguments import check
+from tupletree.connectors.row_sinks import checked_sink, plain_row, sorted_rows
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.transactional.bolts import BatchBolt, Committer
@@ -28,15 +29,15 @@ class SinkCommitter(BatchBolt, Committer):
     system refuses, as by a constraint, fails its batch, which is retried until the system takes the row; the error says
     why.
 
-    Raises UsageError if the owner is not a text.
+    Raises UsageError for a sink that is none, and an owner that is not a text.
     """
 
     outputs = {"rejected": ["row", "reason"]}
 
     def __init__(self, sink: TransactionalSink, owner: str) -> None:
-        if not isinstance(owner, str) or not owner:
-            raise UsageError(f"SinkCommitter: owner is {owner!r}; the transactional id of the topology was expected")
-        self.sink = sink
+        is_id = isinstance(owner, str) and bool(owner)
+        check("SinkCommitter", "owner", owner, is_id, "the transactional id of the topology")
+        self.sink = checked_sink(self, sink)
         self.owner = owner
         self._tuples: list[Tuple] = []
 

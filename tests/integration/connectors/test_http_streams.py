@@ -236,8 +236,8 @@ def test_a_message_that_is_too_large_ends_the_connection_and_is_reported(followe
 
 @pytest.mark.parametrize("spout", [EventStreamSpout, WebSocketSpout])
 def test_arguments_that_are_wrong_are_refused(spout: Any) -> None:
-    with pytest.raises(UsageError, match=f"^{spout.__name__}: the URL is not valid: "):
+    with pytest.raises(UsageError, match=f"^{spout.__name__}: url is not valid; "):
         spout("ftp://host/")
     scheme = "ws" if spout is WebSocketSpout else "http"
-    with pytest.raises(UsageError, match=f"^{spout.__name__}: max_in_flight, silence_s and the size of a message must"):
+    with pytest.raises(UsageError, match=f"^{spout.__name__}: max_in_flight is 0; a whole number"):
         spout(f"{scheme}://host/", max_in_flight=0)

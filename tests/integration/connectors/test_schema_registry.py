@@ -200,12 +200,12 @@ def test_a_schema_that_the_registry_refuses_is_no_fault_of_the_tuple(registry: R
 
 
 def test_wrong_arguments_are_refused(registry: RegistryServer) -> None:
-    with pytest.raises(UsageError, match="Registered takes an Avro, Json or Protobuf, not a Raw"):
+    with pytest.raises(UsageError, match="Registered: format is a Raw; an Avro, Json or Protobuf was expected"):
         Registered(Raw(), registry.url, SUBJECT)
     with pytest.raises(UsageError, match="schema= is for Json; a Avro has its own"):
         Registered(Avro(AVRO), registry.url, SUBJECT, schema=JSON)
     with pytest.raises(UsageError, match="the JSON schema is not valid"):
         Registered(Json(), registry.url, SUBJECT, schema='{"type": "no such type"}')
-    with pytest.raises(UsageError, match=r"SchemaRegistry: Unrecognized properties: no\.such"):
+    with pytest.raises(UsageError, match=r"SchemaRegistry: conf: Unrecognized properties: no\.such"):
         SchemaRegistry(registry.url, {"no.such": 1})
     assert repr(SchemaRegistry("http://user:secret@host:1")) == "the schema registry host:1"

@@ -88,7 +88,7 @@ def test_each_message_counts_once_through_failures_growth_and_a_restart(cluster:
 
 
 def test_a_limit_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="PlannedLogSpout: limit is 0; a number of at least 1 was expected"):
+    with pytest.raises(UsageError, match="PlannedLogSpout: limit is 0; a whole number of at least 1 was expected"):
         PlannedLogSpout(TextFileLog("/data"), limit=0)
 
 

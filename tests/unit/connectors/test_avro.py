@@ -83,8 +83,8 @@ def test_the_fault_of_a_tuple_is_named(values: dict[str, Any], sentence: str) ->
     ("schema", "fields", "sentence"),
     [
         ("{", None, "the Avro schema is not valid: JSONDecodeError"),
-        ('"int"', None, "Avro takes the schema of a record"),
-        ({"type": "record", "name": "Sale"}, None, "Avro takes the schema of a record with at least one field"),
+        ('"int"', None, "Avro: schema is not one of a record"),
+        ({"type": "record", "name": "Sale"}, None, "Avro: schema is not one of a record with at least one field"),
         (record(a="no such type"), None, "the Avro schema is not valid"),
         (record(a="int"), ["b"], "Sale has no field 'b'; it has a"),
     ],

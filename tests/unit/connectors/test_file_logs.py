@@ -141,7 +141,7 @@ def test_whatever_a_converter_raises_the_value_is_named() -> None:
 
 
 def test_csv_of_no_fields_is_refused() -> None:
-    with pytest.raises(UsageError, match="Csv: fields is 'a'; names were expected"):
+    with pytest.raises(UsageError, match="Csv: fields is 'a'; a list of different names was expected"):
         Csv("a")
-    with pytest.raises(UsageError, match="Csv: separator is ''; one character was expected"):
+    with pytest.raises(UsageError, match="Csv: separator is ''; one character other than"):
         Csv(["a"], separator="")

@@ -135,12 +135,12 @@ def test_headers_are_one_field_more() -> None:
 
 
 def test_a_class_that_is_no_record_is_refused() -> None:
-    with pytest.raises(UsageError, match="the fields of a format: <class 'int'> is neither"):
+    with pytest.raises(UsageError, match="Json: fields: <class 'int'> is neither"):
         Json(int)
 
 
 def test_an_unknown_field_of_a_message_class_is_refused() -> None:
-    with pytest.raises(FormatError, match="TaskStats has no field 'tsk'; it has task_id"):
+    with pytest.raises(UsageError, match="Protobuf: fields: TaskStats has no field 'tsk'; it has task_id"):
         Protobuf(nimbus_pb2.TaskStats, ["tsk"])
 
 

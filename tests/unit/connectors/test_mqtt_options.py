@@ -18,22 +18,25 @@ from tupletree.testing import make_tuple
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"host": "mqtt://me:secret@broker"}, "host is HOST or HOST:PORT, not a URL"),
-        ({"host": "me:secret@broker"}, "host is HOST or HOST:PORT, not a URL"),
-        ({"host": ""}, "host is HOST or HOST:PORT"),
-        ({"host": "broker:70000"}, "the port of broker:70000 is not from 1 to 65535"),
+        (
+            {"host": "mqtt://me:secret@broker"},
+            "host is not valid; HOST or HOST:PORT, with a port from 1 to 65535,",
+        ),
+        ({"host": "me:secret@broker"}, "host is not valid; HOST or HOST:PORT"),
+        ({"host": ""}, "host is ''; HOST or HOST:PORT"),
+        ({"host": "broker:70000"}, "host is 'broker:70000'; HOST or HOST:PORT, with a port from 1"),
         ({"password": "secret"}, "a password needs a username"),
         ({"tls": {"ca": "x.pem"}}, "tls has no option 'ca'; it has ca_certs, certfile, keyfile"),
         ({"tls": {"keyfile": "x.pem"}}, "tls has a keyfile without a certfile"),
         ({"topic": "a/#/b"}, "'a/#/b': + stands alone in a level, and # alone in the last"),
         ({"topic": ""}, "a topic has from 1 to 65535 bytes, and no NUL"),
         ({"topic": "$share/g/a"}, "a shared subscription is set by group, not by the topic"),
-        ({"client_id": ""}, "client_id is empty"),
-        ({"group": "a/b"}, "a group is a name without /, + and #, not 'a/b'"),
-        ({"group": ""}, "a group is a name without /, + and #, not ''"),
-        ({"max_in_flight": 0}, "max_in_flight is from 1 to 65535, not 0"),
-        ({"max_in_flight": 65536}, "max_in_flight is from 1 to 65535, not 65536"),
-        ({"session_s": 0}, "session_s is from 1 to 4294967295"),
+        ({"client_id": ""}, "client_id is ''; a text that is not empty was expected"),
+        ({"group": "a/b"}, "group is 'a/b'; a name without /, + and #, or None, was expected"),
+        ({"group": ""}, "group is ''; a name without /, + and #"),
+        ({"max_in_flight": 0}, "max_in_flight is 0; a whole number from 1 to 65535 was expected"),
+        ({"max_in_flight": 65536}, "max_in_flight is 65536; a whole number from 1 to 65535"),
+        ({"session_s": 0}, "session_s is 0; a whole number from 1 to 4294967295"),
     ],
 )
 def test_a_wrong_option_of_a_spout_is_refused(options: dict[str, Any], sentence: str) -> None:
@@ -48,8 +51,8 @@ def test_a_wrong_option_of_a_spout_is_refused(options: dict[str, Any], sentence:
     [
         ({"topic": "a/+"}, "'a/+' has a wildcard, + or #"),
         ({"topic": ""}, "a topic has from 1 to 65535 bytes"),
-        ({"qos": 2}, "qos is 0 or 1, not 2"),
-        ({"host": "mqtt://me:secret@broker"}, "not a URL"),
+        ({"qos": 2}, "qos is 2; a whole number from 0 to 1 was expected"),
+        ({"host": "mqtt://me:secret@broker"}, "MqttBolt: host is not valid; HOST"),
     ],
 )
 def test_a_wrong_option_of_a_bolt_is_refused(options: dict[str, Any], sentence: str) -> None:

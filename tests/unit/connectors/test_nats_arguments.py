@@ -30,8 +30,8 @@ def test_a_spout_of_nats_takes_one_server_or_many() -> None:
         ({"stream": ""}, "stream is ''"),
         ({"durable": "my billing"}, "durable is 'my billing'"),
         ({"durable": None}, "durable is None"),
-        ({"ack_wait_s": 0}, "ack_wait_s is 0, and more than 0 seconds"),
-        ({"max_in_flight": 0}, "NatsSpout: max_in_flight must be a whole number of at least 1"),
+        ({"ack_wait_s": 0}, "ack_wait_s is 0; a number of seconds, more than 0, was"),
+        ({"max_in_flight": 0}, "NatsSpout: max_in_flight is 0; a whole number of at least 1"),
     ],
 )
 def test_a_spout_of_nats_refuses(wrong: dict[str, Any], words: str) -> None:

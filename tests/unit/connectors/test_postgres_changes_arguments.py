@@ -17,8 +17,8 @@ URL = "postgresql://localhost/shop"
     ("options", "text"),
     [
         ({"url": "postgresql://h/d?nothing=1"}, "PostgresChangesSpout: url: "),
-        ({"publication": ""}, "PostgresChangesSpout: its 'publication' must be a text that is not empty"),
-        ({"slot": None}, "PostgresChangesSpout: its 'slot' must be a text"),
+        ({"publication": ""}, "PostgresChangesSpout: publication is ''; a text that is not empty was"),
+        ({"slot": None}, "PostgresChangesSpout: slot is None; a text"),
         ({"slot": "Shop"}, "PostgresChangesSpout: slot is 'Shop'; at most 50 lower-case letters, digits and"),
         ({"slot": "s" * 51}, "PostgresChangesSpout: slot is "),
         ({"metadata": ["offset"]}, "PostgresChangesSpout: metadata names 'offset'"),

@@ -18,15 +18,15 @@ URL = "postgresql://localhost/orders"
     ("options", "text"),
     [
         ({"url": "postgresql://h/d?nothing=1"}, "OutboxSpout: url: "),
-        ({"url": ""}, "OutboxSpout: its 'url' must be a text that is not empty"),
-        ({"table": 5}, "OutboxSpout: its 'table' must be a text"),
-        ({"key": ""}, "OutboxSpout: its 'key' must be a text"),
-        ({"data": ""}, "OutboxSpout: its 'data' must be a text"),
-        ({"processed": ""}, "OutboxSpout: its 'processed' must be a text"),
-        ({"channel": b"x"}, "OutboxSpout: its 'channel' must be a text"),
-        ({"lease_s": 0}, "OutboxSpout: lease_s is 0; more than 0 was expected"),
-        ({"poll_every_s": "1"}, "OutboxSpout: poll_every_s is '1'; more than 0 was expected"),
-        ({"max_in_flight": 0}, "OutboxSpout: max_in_flight must be a whole number"),
+        ({"url": ""}, "OutboxSpout: url is empty; a text that is not empty was expected"),
+        ({"table": 5}, "OutboxSpout: table is 5; a text"),
+        ({"key": ""}, "OutboxSpout: key is ''; a text"),
+        ({"data": ""}, "OutboxSpout: data is ''; a text"),
+        ({"processed": ""}, "OutboxSpout: processed is ''; a text"),
+        ({"channel": b"x"}, "OutboxSpout: channel is b'x'; a text"),
+        ({"lease_s": 0}, "OutboxSpout: lease_s is 0; a number of seconds, more than 0, was"),
+        ({"poll_every_s": "1"}, "OutboxSpout: poll_every_s is '1'; a number of seconds"),
+        ({"max_in_flight": 0}, "OutboxSpout: max_in_flight is 0; a whole number"),
     ],
 )
 def test_wrong_arguments_of_the_spout_are_refused(options: dict[str, Any], text: str) -> None:
@@ -37,7 +37,7 @@ def test_wrong_arguments_of_the_spout_are_refused(options: dict[str, Any], text:
 
 @pytest.mark.parametrize("options", [{"table": ""}, {"data": ""}, {"url": 7}])
 def test_wrong_arguments_of_the_bolt_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"^OutboxBolt: its '.*' must be a text that is not empty"):
+    with pytest.raises(UsageError, match=r"^OutboxBolt: .* is .*; a text that is not empty was expected$"):
         OutboxBolt(**{"url": URL, "table": "outbox", **options})
 
 

@@ -43,8 +43,8 @@ def test_a_wrong_url_is_refused_without_showing_it(component: Any, url: Any) -> 
         (lambda: RabbitSpout(URL, ""), "queue is '': expected a text of 1 to 255 bytes"),
         (lambda: RabbitSpout(URL, "ö" * 128), "expected a text of 1 to 255 bytes"),
         (lambda: RabbitSpout(URL, 7), "queue is 7: expected a text"),  # type: ignore[arg-type]
-        (lambda: RabbitSpout(URL, "q", max_in_flight=0), "max_in_flight is 0: expected a whole number from 1 to 65535"),
-        (lambda: RabbitSpout(URL, "q", max_in_flight=65536), "expected a whole number from 1 to 65535"),
+        (lambda: RabbitSpout(URL, "q", max_in_flight=0), "max_in_flight is 0; a whole number from 1 to 65535 was"),
+        (lambda: RabbitSpout(URL, "q", max_in_flight=65536), "max_in_flight is 65536; a whole number from 1 to 65535"),
         (lambda: RabbitBolt(URL, ""), "routing_key is '': expected a text of 1 to 255 bytes"),
         (lambda: RabbitBolt(URL, "key", exchange="x" * 256), "expected a text of 0 to 255 bytes"),
     ],

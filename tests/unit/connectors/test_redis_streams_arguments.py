@@ -19,14 +19,14 @@ URL = "redis://localhost/0"
         ({"url": "http://x:hush@y"}, "RedisStreamSpout: its 'url' cannot be used: "),
         ({"url": "redis://:hu/sh@y"}, "RedisStreamSpout: its 'url' cannot be used: "),
         ({"url": "redis://:12/hush@y:6379"}, "RedisStreamSpout: its 'url' cannot be used: write / "),
-        ({"url": b"redis://:hush@y"}, "RedisStreamSpout: its 'url' must be a text"),
-        ({"stream": ""}, "RedisStreamSpout: its 'stream' must be a text that is not empty"),
-        ({"group": None}, "RedisStreamSpout: its 'group' must be a text"),
-        ({"field": b"data"}, "RedisStreamSpout: its 'field' must be a text"),
-        ({"consumer": ""}, "RedisStreamSpout: its 'consumer' must be a text"),
+        ({"url": b"redis://:hush@y"}, "RedisStreamSpout: url is of type bytes; a text that is"),
+        ({"stream": ""}, "RedisStreamSpout: stream is ''; a text that is not empty was expected"),
+        ({"group": None}, "RedisStreamSpout: group is None; a text"),
+        ({"field": b"data"}, "RedisStreamSpout: field is b'data'; a text"),
+        ({"consumer": ""}, "RedisStreamSpout: consumer is ''; a text"),
         ({"rejected": "orders"}, "RedisStreamSpout: rejected is 'orders'; another stream"),
         ({"claim_after_s": 0}, "RedisStreamSpout: claim_after_s is 0; "),
-        ({"max_in_flight": 0}, "RedisStreamSpout: max_in_flight must be a whole number"),
+        ({"max_in_flight": 0}, "RedisStreamSpout: max_in_flight is 0; a whole number"),
     ],
 )
 def test_wrong_arguments_of_the_spout_are_refused(options: dict[str, Any], text: str) -> None:
@@ -41,8 +41,8 @@ def test_wrong_arguments_of_the_spout_are_refused(options: dict[str, Any], text:
     ("options", "text"),
     [
         ({"url": "nowhere"}, "RedisStreamBolt: its 'url' cannot be used: "),
-        ({"stream": 5}, "RedisStreamBolt: its 'stream' must be a text"),
-        ({"max_length": 0}, "RedisStreamBolt: max_length is 0; a number of at least 1"),
+        ({"stream": 5}, "RedisStreamBolt: stream is 5; a text"),
+        ({"max_length": 0}, "RedisStreamBolt: max_length is 0; a whole number of at least 1"),
     ],
 )
 def test_wrong_arguments_of_the_bolt_are_refused(options: dict[str, Any], text: str) -> None:

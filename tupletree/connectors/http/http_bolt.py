@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
+from tupletree.connectors.arguments import check_field, check_headers, check_seconds, check_whole
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format, FormatError, Json, checked_format
 from tupletree.connectors.http.addresses import checked_url, shown
 from tupletree.connectors.sinks import message_id
-from tupletree.errors import FailedException, ReportedFailedException, UnavailableError, UsageError
+from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.tuples import Tuple
 
 RETRIED: Final = frozenset({408, 425, 429})
@@ -76,8 +77,10 @@ class HttpBolt(AsyncBolt):
         timeout_s: float = 30.0,
     ) -> None:
         self.url = checked_url("HttpBolt", url, ("http", "https"))
-        if in_flight < 1 or timeout_s <= 0:
-            raise UsageError("HttpBolt: in_flight was expected to be at least 1, and timeout_s more than 0 seconds")
+        check_field("HttpBolt", "id_field", id_field)
+        check_headers("HttpBolt", "headers", headers)
+        check_whole("HttpBolt", "in_flight", in_flight)
+        check_seconds("HttpBolt", "timeout_s", timeout_s)
         self.format = checked_format(self, format)
         self.id_field = id_field
         content = "application/json" if isinstance(self.format, Json) else "application/octet-stream"

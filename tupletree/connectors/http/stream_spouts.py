@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.arguments import check, check_field, check_headers, check_seconds, check_whole
 from tupletree.connectors.formats import Format, FormatError, Text, checked_format
 from tupletree.connectors.http.addresses import checked_url, shown
 from tupletree.connectors.http.event_parser import EventParser, StreamEvent
 from tupletree.connectors.http.stream_reader import Stream, StreamEndedError, StreamReader
 from tupletree.connectors.source_thread import register_thread
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.reliable_spout import Message, ReliableSpout
 
@@ -27,8 +28,8 @@ class StreamSpout(ReliableSpout):
 
     def __init__(self, url: str, format: Format | None, max_in_flight: int, silence_s: float, max_bytes: int) -> None:
         name = type(self).__name__
-        if max_in_flight < 1 or silence_s <= 0 or max_bytes < 1:
-            raise UsageError(f"{name}: max_in_flight, silence_s and the size of a message must be more than 0")
+        check_whole(name, "max_in_flight", max_in_flight)
+        check_seconds(name, "silence_s", silence_s)
         self.url = url
         self.format = checked_format(self, format, Text)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
@@ -160,6 +161,9 @@ class EventStreamSpout(StreamSpout):
         max_event_bytes: int = MIB,
     ) -> None:
         checked_url("EventStreamSpout", url, ("http", "https"))
+        check_field("EventStreamSpout", "event_field", event_field)
+        check_headers("EventStreamSpout", "headers", headers)
+        check_whole("EventStreamSpout", "max_event_bytes", max_event_bytes)
         super().__init__(url, format, max_in_flight, silence_s, max_event_bytes)
         self.event_field = event_field
         if event_field is not None:
@@ -211,8 +215,13 @@ class WebSocketSpout(StreamSpout):
         max_message_bytes: int = MIB,
     ) -> None:
         checked_url("WebSocketSpout", url, ("ws", "wss"))
+        messages = [subscribe] if isinstance(subscribe, str) else subscribe
+        is_list = isinstance(messages, list | tuple) and all(isinstance(one, str) for one in messages)
+        check("WebSocketSpout", "subscribe", subscribe, is_list, "a list of texts", is_secret=True)
+        check_headers("WebSocketSpout", "headers", headers)
+        check_whole("WebSocketSpout", "max_message_bytes", max_message_bytes)
         super().__init__(url, format, max_in_flight, silence_s, max_message_bytes)
-        self.subscribe = [subscribe] if isinstance(subscribe, str) else list(subscribe)
+        self.subscribe = list(messages)
         self.headers = dict(headers or {})
 
     def _open_stream(self) -> Stream:

@@ -9,6 +9,7 @@ from uuid import uuid4
 from tupletree._replay import Pending
 from tupletree.backoff import Backoff
 from tupletree.component import SpoutCollector, TopologyContext
+from tupletree.connectors.arguments import check, check_seconds, check_text, check_whole
 from tupletree.connectors.formats import Format, checked_format
 from tupletree.connectors.http.open_requests import FAILED, GIVEN_UP, PROCESSED, Answer, OpenRequest
 from tupletree.connectors.http.webhook_receiver import Webhook, WebhookReceiver
@@ -83,26 +84,26 @@ class WebhookSpout(ReplayingSpout):
         signature_header: str = "X-Hub-Signature-256",
         tls: tuple[str, str] | None = None,
     ) -> None:
-        known_secret = secret.encode() if isinstance(secret, str) else secret
         self.format = checked_format(self, format)
         self.outputs = self.format.outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
-        whole = {"port": port, "max_in_flight": max_in_flight, "max_body_bytes": max_body_bytes, "max_keys": max_keys}
-        for name, number in whole.items():
-            _check(name, number, type(number) is int, "a whole number")
+        owner = type(self).__name__
+        check_whole(owner, "port", port, 1, MAX_PORT)
+        check_whole(owner, "max_in_flight", max_in_flight)
+        check_whole(owner, "max_body_bytes", max_body_bytes)
+        check_whole(owner, "max_keys", max_keys, 0)
         for name, text in {"host": host, "key_header": key_header, "signature_header": signature_header}.items():
-            _check(name, text, isinstance(text, str), "text")
+            check_text(owner, name, text)
         is_path = isinstance(path, str) and path.startswith("/") and "?" not in path
-        is_pair = tls is None or (isinstance(tls, tuple | list) and len(tls) == 2)
-        _check("port", port, 1 <= port <= MAX_PORT, f"a port from 1 to {MAX_PORT}")
-        _check("path", path, is_path, "a path that begins with / and has no query")
-        _check("answer", answer, answer in ("processed", "accepted"), "'processed' or 'accepted'")
-        _check("timeout_s", timeout_s, type(timeout_s) in (int, float) and timeout_s > 0, "more than 0 seconds")
-        _check("max_in_flight", max_in_flight, max_in_flight >= 1, "at least 1 request")
-        _check("max_body_bytes", max_body_bytes, max_body_bytes >= 1, "at least 1 byte")
-        _check("max_keys", max_keys, max_keys >= 0, "at least 0 keys")
-        _check("secret", type(secret), isinstance(secret, str | bytes | None), "None, text or bytes")
-        _check("secret", "empty", known_secret != b"", "None or a secret that is not empty")
-        _check("tls", tls, is_pair, "None or the files of a certificate and its key")
+        is_pair = tls is None or (
+            isinstance(tls, tuple | list) and len(tls) == 2 and all(isinstance(one, str) for one in tls)
+        )
+        is_secret = secret is None or (isinstance(secret, str | bytes) and bool(secret))
+        check(owner, "path", path, is_path, "a path that begins with / and has no query")
+        check(owner, "answer", answer, answer in ("processed", "accepted"), "'processed' or 'accepted'")
+        check_seconds(owner, "timeout_s", timeout_s)
+        check(owner, "secret", secret, is_secret, "None, or text or bytes that are not empty,", is_secret=True)
+        check(owner, "tls", tls, is_pair, "None or the files of a certificate and its key")
+        known_secret = secret.encode() if isinstance(secret, str) else secret
         self._webhook = Webhook(
             port, self.format, host, path, answer, timeout_s, max_in_flight, max_body_bytes, key_header, max_keys,
             known_secret, signature_header, tls,
@@ -162,8 +163,3 @@ class WebhookSpout(ReplayingSpout):
 
     def _finish(self, pending: Pending) -> None:
         self._receiver.finish(self._requests.pop(pending), self._answers.pop(pending, PROCESSED))
-
-
-def _check(name: str, value: object, is_valid: bool, expected: str) -> None:
-    if not is_valid:
-        raise UsageError(f"WebhookSpout: {name} is {value!r}, and {expected} was expected")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tupletree._limits import shown
 from tupletree.connectors.extras import imported
 from tupletree.errors import UsageError
 
@@ -79,6 +80,13 @@ def checked_topics(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(topics)
 
 
+def checked_topic(given: str) -> str:
+    """Return the name of one topic. Raises UsageError."""
+    if not isinstance(given, str):
+        raise mistake("topic", given, "the name of a topic")
+    return checked_topics(given)[0]
+
+
 def checked_client_config(given: Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return a user's configuration of the client. Raises UsageError, also for a key of ``fixed``."""
     if given is not None and not isinstance(given, Mapping):
@@ -110,7 +118,7 @@ def check_with_client(client_class: str, config: Mapping[str, Any]) -> None:
 
 def mistake(name: str, value: object, expected: str) -> UsageError:
     """Return the error for a wrong argument."""
-    return UsageError(f"Kafka: {name} is {value!r}; {expected} was expected")
+    return UsageError(f"Kafka: {name} is {shown(value)}; {expected} was expected")
 
 
 def _are_names(given: Any) -> bool:

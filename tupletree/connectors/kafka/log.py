@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tupletree.connectors.arguments import check_flag, check_seconds
 from tupletree.connectors.kafka.client import (
     FIXED,
     check_with_client,
@@ -76,8 +77,8 @@ class KafkaLog(LogSource):
         self.topics = checked_topics(topics)
         if start not in ("earliest", "latest") and not isinstance(start, datetime.datetime):
             raise mistake("start", start, "'earliest', 'latest' or a datetime")
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
-            raise mistake("timeout_s", timeout_s, "a number of seconds")
+        check_seconds("Kafka", "timeout_s", timeout_s)
+        check_flag("Kafka", "static_members", static_members)
         if group is not None and (not isinstance(group, str) or not group):
             raise mistake("group", group, "the name of a consumer group")
         if static_members and group is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tupletree.connectors.arguments import check_field
 from tupletree.connectors.formats import Format, FormatError, value_of
 from tupletree.connectors.kafka.client import (
     check_with_client,
     checked_client_config,
     checked_servers,
-    checked_topics,
+    checked_topic,
     connection_errors,
     kafka,
     mistake,
@@ -117,7 +118,9 @@ class KafkaBolt(SinkBolt):
         if (topic is None) == (topic_field is None):
             raise mistake("topic", topic, "either a topic or a topic_field")
         if topic is not None:
-            [topic] = checked_topics(topic)
+            topic = checked_topic(topic)
+        check_field(type(self).__name__, "topic_field", topic_field)
+        check_field(type(self).__name__, "key_field", key_field)
         super().__init__(KafkaTopic(bootstrap_servers, topic or "", client_config), format)
         self.topic_field = topic_field
         self.key_field = key_field

@@ -16,12 +16,13 @@ from concurrent.futures import Future
 from typing import Any, ClassVar, Final, cast
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.arguments import check_field
 from tupletree.connectors.formats import Format, FormatError, checked_format
 from tupletree.connectors.kafka.client import (
     check_with_client,
     checked_client_config,
     checked_servers,
-    checked_topics,
+    checked_topic,
     consumer_config,
     kafka,
     text_of,
@@ -65,7 +66,8 @@ class KafkaSink(TransactionalSink):
         client_config: Mapping[str, Any] | None = None,
     ) -> None:
         self.servers = checked_servers(bootstrap_servers)
-        [self.topic] = checked_topics(topic)
+        self.topic = checked_topic(topic)
+        check_field("KafkaSink", "key_field", key_field)
         self.format = checked_format(self, format)
         self.key_field = key_field
         extra = [] if key_field is None or key_field in self.format.fields else [key_field]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.row_sinks import checked_sink
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
 from tupletree.spark.results import quoted
@@ -27,9 +28,7 @@ class RowSink(Sink):
     """
 
     def __init__(self, sink: TransactionalSink) -> None:
-        if not isinstance(sink, TransactionalSink):
-            raise UsageError(f"RowSink: {sink!r} is no TransactionalSink, such as PostgresSink")
-        self._sink = sink
+        self._sink = checked_sink(self, sink)
 
     def __repr__(self) -> str:
         return f"<RowSink, {self.target}>"
