@@ -24,7 +24,7 @@ class Feed:
         first = self._rng.randrange(len(lines))
         self._lines = itertools.cycle([*lines[first:], *lines[:first]])
         self._rate = rate
-        self._buffers = [b""] * files
+        self._buffers = [bytearray() for _ in range(files)]
         directory.mkdir(parents=True)
         self._files: list[BinaryIO] = [(directory / f"{number}.txt").open("ab", buffering=0) for number in range(files)]
         self._stopped = threading.Event()
@@ -47,7 +47,8 @@ class Feed:
     def _run(self) -> None:
         began_s = time.monotonic()
         while not self._stopped.wait(PAUSE_S):
-            while self.written < (time.monotonic() - began_s) * self._rate:
+            due = int((time.monotonic() - began_s) * self._rate)  # fixed, so that a slow machine comes to an end
+            while self.written < due:
                 self._buffers[self.written % len(self._files)] += f"{next(self._lines)}\n".encode()
                 self.written += 1
             for number in range(len(self._files)):
@@ -58,4 +59,4 @@ class Feed:
         due = self._buffers[number]
         ready = max(0, len(due) - tail)
         self._files[number].write(due[:ready])
-        self._buffers[number] = due[ready:]
+        del due[:ready]
