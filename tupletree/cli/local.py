@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tupletree.cli.local_progress import LocalProgress
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import count, print_json, print_table
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tupletree.testing import LocalCluster
 
 SHOWN_ENTRIES = 20
+LOOK_EVERY_S = 0.25
 
 
 @click.command("local")
@@ -36,10 +38,11 @@ def command(
     """Run a topology in this process, without a cluster.
 
     FILE defines `topology`: a topology, its builder, or a function that returns either. Everything runs in threads of
-    this process: components can print, and a debugger can stop in them. The run ends early when every source is at its
-    end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples that each
-    component emitted, the states of stateful bolts, and the newest error that each component reported. An exception in
-    a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
+    this process: components can print, and a debugger can stop in them. While it runs, standard error shows when
+    sources are connected, errors as they come, and, without --json, the emitted tuples. The run ends early when every
+    source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples
+    that each component emitted, the states of stateful bolts, and the newest error that each component reported. An
+    exception in a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
 
     \b
     Examples:
@@ -64,19 +67,44 @@ def command(
         cluster.submit(name, topology, conf, observer=observe)
         if not as_json:
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
-        _run(cluster, name, seconds)
+        _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), cluster.states(name)
     _report(name, elapsed_s, emitted, errors, states, as_json)
 
 
-def _run(cluster: LocalCluster, name: str, seconds: float) -> None:
+def _run(
+    cluster: LocalCluster, name: str, seconds: float, emitted: Counter[tuple[str, str, int]], as_json: bool
+) -> None:
     """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
-    end_s = time.monotonic() + seconds if seconds else float("inf")
+    began_s = look_s = time.monotonic()
+    progress = LocalProgress()
+
+    def look() -> None:
+        now_s = time.monotonic() - began_s
+        lines = progress.sources(now_s, cluster.statuses(name)) + progress.errors(now_s, cluster.errors(name))
+        for line in lines + progress.summary(now_s, None if as_json else _by_component(emitted)):
+            click.echo(line, err=True)
+
+    def is_over() -> bool:
+        nonlocal look_s
+        now_s = time.monotonic()
+        if now_s >= look_s:
+            look()
+            look_s = now_s + LOOK_EVERY_S
+        return cluster.is_at_end(name) or (bool(seconds) and now_s >= began_s + seconds)
+
     try:
-        cluster.wait_until(lambda: cluster.is_at_end(name) or time.monotonic() >= end_s, timeout=float("inf"))
+        cluster.wait_until(is_over, timeout=float("inf"))
     except KeyboardInterrupt:
         return
+
+
+def _by_component(emitted: Counter[tuple[str, str, int]]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for (component, _, _), tuples in list(emitted.items()):  # of other threads, which add to it
+        totals[component] += tuples
+    return totals
 
 
 def _report(

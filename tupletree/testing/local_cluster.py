@@ -126,6 +126,10 @@ class LocalCluster:
         topology = self._find(name)
         return {component: topology.state(component) for component in topology.stateful}
 
+    def statuses(self, name: str) -> dict[tuple[str, int], dict[str, Any]]:
+        """Return the statuses that tasks have registered (``context.register_status``), by component and task id."""
+        return self._find(name).statuses
+
     def executions(self, name: str) -> dict[str, tuple[int, int]]:
         """Return, for each bolt that acks by hand, how many tuples it executed, and how many it acked or failed."""
         return self._find(name).executions

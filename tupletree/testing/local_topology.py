@@ -10,6 +10,7 @@ from typing import Any
 
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.fail_reasons import WaitingReasons
+from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.acker.ledger import Ledger
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.wait import wait_until
@@ -142,6 +143,15 @@ class LocalTopology:
                 task.context.call_soon(read)
                 wait_until(has_read.is_set, STOP_TIMEOUT_S, what=f"task {task.task_id} of {component!r} answers")
         return found
+
+    @property
+    def statuses(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """The statuses of tasks that have registered one, by component and task id."""
+        return {
+            (task.component_id, task.task_id): decode_status(encode_status(task.context.status)) or {}
+            for task in self.tasks
+            if task.context.status is not None
+        }
 
     @property
     def stateful(self) -> list[str]:

@@ -113,6 +113,6 @@ def test_a_format_whose_service_is_away_fails_the_batch_until_it_is_back(cluster
     builder = TransactionalTopologyBuilder("away", "amounts", spout)
     builder.set_bolt("total", Total(TransactionalMap(database, "totals"), Log())).global_grouping("amounts")
     cluster.submit("away", builder.create_topology())
-    cluster.wait_until(lambda: dict(TransactionalMap(database, "totals").items()) == {".": 6}, 30)
+    cluster.wait_until(lambda: dict(TransactionalMap(database, "totals").items()) == {"log": 6}, 30)
     told = {str(error) for component, error in cluster.errors("away") if "registry" in str(error)}
     assert told == {"component 'amounts', the registry is away"}
