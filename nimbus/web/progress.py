@@ -62,6 +62,7 @@ def connections(topology: Topology, component_id: str) -> list[dict[str, Any]]:
             "connected": one["status"].get("connected"),
             "outstanding": one["status"].get("outstanding"),
             "lag": one["status"].get("lag"),
+            "lagUnit": _lag_unit(one["status"]),
             "error": one["status"].get("error"),
         }
         for one in statuses(topology, "", [component_id])
@@ -162,10 +163,15 @@ def _of_source(tasks: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
     return {
         "source": source_of(tasks[0]),
         "lag": (max if kind == "queue" else sum)(known) if known else None,
+        "lagUnit": _lag_unit(tasks[0]),
         "outstanding": sum(number for number in outstanding if isinstance(number, int)),
         "connectedTasks": sum(one.get("connected") is True for one in tasks),
         "tasks": len(tasks),
     }
+
+
+def _lag_unit(status: Mapping[str, Any]) -> str:
+    return "bytes" if status.get("lag_unit") == "bytes" else "messages"
 
 
 def _objects(status: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

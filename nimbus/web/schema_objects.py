@@ -324,6 +324,7 @@ SPOUT_PAGE: Final = {
             "connected": "any",
             "outstanding": "any",
             "lag": "any",
+            "lagUnit": "string",
             "error": "any",
         }
     ],

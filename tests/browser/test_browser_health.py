@@ -193,6 +193,7 @@ def test_all_say_that_a_queue_is_away(
     assert api(cluster, f"topology/{topology}/lag")["orders"]["spoutLagResult"] == {
         "source": "beanstalkd",
         "lag": 10,
+        "lagUnit": "messages",
         "outstanding": 20,
         "connectedTasks": 2,
         "tasks": 2,

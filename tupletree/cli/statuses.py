@@ -132,6 +132,7 @@ def _source(status: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = [printable(source_of(status), 100), "connected" if is_connected else "not connected"]
     if "lag" in status:
         title += [f"{_count(status, 'outstanding')} outstanding", f"lag {_count(status, 'lag')}"]
+        title[-1] += " bytes" if status.get("lag_unit") == "bytes" else ""
     return ", ".join(title), _wrapped("reason", status.get("error"))
 
 

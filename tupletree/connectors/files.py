@@ -73,7 +73,7 @@ class TextFileLog(FileLog):
     """
 
     units_per_message = 200
-    unit = "bytes"
+    unit = lag_unit = "bytes"
 
     def __init__(self, files: str | Path, *, are_complete: bool = False, header: bool = False) -> None:
         super().__init__(files)

@@ -105,6 +105,7 @@ class LogSource(ABC):
             positions resumes there; otherwise the spout keeps positions in ZooKeeper.
         units_per_message: about how many units of positions a message takes, such as bytes of a file.
         unit: what positions count, for people.
+        lag_unit: what ``LogFollower.lag`` counts: "messages" or "bytes".
         partition_title: what partitions are, for people.
         begins_at_end: true if a log that was never read is read from its end, as it is when it is first seen.
     """
@@ -116,6 +117,7 @@ class LogSource(ABC):
     keeps_positions: ClassVar[bool] = False
     units_per_message: ClassVar[int] = 1
     unit: ClassVar[str] = "positions"
+    lag_unit: ClassVar[str] = "messages"
     partition_title: ClassVar[str] = "partitions"
     begins_at_end: ClassVar[bool] = False
 
@@ -189,7 +191,7 @@ class LogFollower(ABC):
         """Take note that all messages before these positions are processed, or belong to a committed checkpoint."""
 
     def lag(self) -> int | None:
-        """Return how much of the share was not polled yet, in the log's unit; None if that is not known."""
+        """Return how much of the share was not polled yet, in the log's ``lag_unit``; None if that is not known."""
         return None
 
     def idle(self, wait_s: float) -> None:

@@ -105,7 +105,7 @@ class LogSpout(ReplayingSpout):
             READ_AHEAD_BYTES,
             self.reconnect,
         )
-        register_thread(context, self._pump, "log", self.source.title)
+        register_thread(context, self._pump, "log", self.source.title, self.source.lag_unit)
         if not self._is_aligned:  # else restore_state says where to begin
             self._pump.follow(None if self.source.keeps_positions else {})
 

@@ -98,6 +98,7 @@ class PostgresChanges(LogSource):
     """The changes of a publication's tables. Ranges have changes only; a follower begins with a snapshot."""
 
     title: ClassVar[str] = "PostgreSQL"
+    lag_unit: ClassVar[str] = "bytes"
     lost_on: ClassVar[tuple[type[Exception], ...]] = (UnavailableError,)
     metadata_fields: ClassVar[Sequence[str]] = ("sequence", "lsn", "transaction", "committed_at")
     is_numbered: ClassVar[bool] = True

@@ -148,19 +148,24 @@ class SourceThread(threading.Thread):
             self.lag = read()
 
 
-def register_thread(context: TopologyContext, thread: SourceState, kind: str, title: str) -> None:
-    """Show the state of a source in metrics and in ``tupletree describe``. ``kind``: "queue" or "log"."""
+def register_thread(
+    context: TopologyContext, thread: SourceState, kind: str, title: str, lag_unit: str = "messages"
+) -> None:
+    """Show the state of a source in metrics and in ``tupletree describe``.
+
+    ``kind``: "queue" or "log". ``lag_unit``: "messages" or "bytes".
+    """
     own = context.register_own
     text = "1 while the spout is connected to its queue or log."
     own("spout_connected", "gauge", text, lambda: float(thread.is_connected))
     text = "Messages that the spout has received and that are not processed."
     own("spout_outstanding_messages", "gauge", text, lambda: thread.outstanding)
-    text = "Messages that wait in the queue or log, as of the last seconds; NaN if that is not known. Of files, bytes."
-    own("spout_lag_messages", "gauge", text, lambda: math.nan if thread.lag is None else thread.lag)
+    text = f"{lag_unit.capitalize()} that wait in the queue or log, as of the last seconds; NaN if that is not known."
+    own(f"spout_lag_{lag_unit}", "gauge", text, lambda: math.nan if thread.lag is None else thread.lag)
 
     def status() -> dict[str, Any]:
         state = {"kind": kind, kind: title, "connected": thread.is_connected}
-        state |= {"outstanding": thread.outstanding, "lag": thread.lag}
+        state |= {"outstanding": thread.outstanding, "lag": thread.lag, "lag_unit": lag_unit}
         return state if thread.is_connected or not thread.error else {**state, "error": thread.error[:500]}
 
     context.register_status(status)

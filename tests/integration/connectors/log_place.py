@@ -19,6 +19,7 @@ class LogPlace(ABC):
     PARTITIONS = 3
     metadata: Sequence[str] = ()
     knows_lag = True
+    lag_unit = "messages"
 
     @abstractmethod
     def spout(self, format: Format, **options: Any) -> LogSpout:

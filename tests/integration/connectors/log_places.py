@@ -18,6 +18,7 @@ class FilesPlace(LogPlace):
     """A directory of text files."""
 
     metadata = ("file", "position")
+    lag_unit = "bytes"
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "log"

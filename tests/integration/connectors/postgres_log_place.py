@@ -39,6 +39,7 @@ class PostgresLogPlace(LogPlace):
 
     PARTITIONS = 1
     metadata = ("sequence", "lsn", "transaction", "committed_at")
+    lag_unit = "bytes"
 
     def __init__(self, directory: Path) -> None:
         self.place = ChangesPlace(running_server())

@@ -218,7 +218,8 @@ def test_connection_and_lag_are_shown(place: LogPlace, run: Any) -> None:
         put(place, 0, texts * 20)
     running.wait(lambda: shown(running, "connected") == 1)
     if place.knows_lag:
-        running.wait(lambda: shown(running, "lag_messages") > 0, 15)
+        running.wait(lambda: shown(running, f"lag_{place.lag_unit}") > 0, 15)
+        assert {status["lag_unit"] for status in running.cluster.statuses("watched").values()} == {place.lag_unit}
     running.cluster.deactivate("watched")
     running.history.finish()
 

@@ -111,6 +111,7 @@ def test_a_queue_is_shown_with_its_connection() -> None:
     assert lines(status) == ["c[1]: RabbitMQ, connected, 3 outstanding, lag 12,345"]
     log = {"kind": "log", "log": "Kafka", "connected": True, "outstanding": 3, "lag": 5}
     assert lines(log) == ["c[1]: Kafka, connected, 3 outstanding, lag 5"]
+    assert lines({**log, "lag_unit": "bytes"}) == ["c[1]: Kafka, connected, 3 outstanding, lag 5 bytes"]
     away = {**status, "connected": False, "outstanding": 0, "lag": None, "error": "OSError: no\x1broute"}
     assert lines(away) == ["c[1]: RabbitMQ, not connected, 0 outstanding, lag -", "    reason: OSError: no\\x1broute"]
 

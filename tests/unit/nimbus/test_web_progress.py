@@ -97,6 +97,7 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
             "spoutLagResult": {
                 "source": "RabbitMQ",
                 "lag": 7,
+                "lagUnit": "messages",
                 "outstanding": 3,
                 "connectedTasks": 1,
                 "tasks": 2,
@@ -106,19 +107,19 @@ def test_lag_in_the_form_of_storms_spouts() -> None:
 
 
 def test_the_lag_of_a_log_is_that_of_all_its_tasks() -> None:
-    log = {"kind": "log", "log": "files", "connected": True, "outstanding": 1, "lag": 7}
+    log = {"kind": "log", "log": "files", "connected": True, "outstanding": 1, "lag": 7, "lag_unit": "bytes"}
     shown = progress.lag(topology(log, log, {**log, "lag": None}))["tells"]
     lag = shown["spoutLagResult"]
-    assert (shown["spoutType"], lag["source"], lag["lag"]) == ("LOG", "files", 14)
+    assert (shown["spoutType"], lag["source"], lag["lag"], lag["lagUnit"]) == ("LOG", "files", 14, "bytes")
 
 
 def test_the_connections_of_a_spout() -> None:
     found = topology(QUEUE, AWAY, PIPELINE)
     shown = component.page(found, "tells", "600", False, "")["connections"]
-    names = ("task", "source", "connected", "outstanding", "lag", "error")
+    names = ("task", "source", "connected", "outstanding", "lag", "lagUnit", "error")
     assert [tuple(one[name] for name in names) for one in shown] == [
-        (1, "RabbitMQ", True, 3, 7, None),
-        (2, "RabbitMQ", False, 0, None, "OSError: no route"),
+        (1, "RabbitMQ", True, 3, 7, "messages", None),
+        (2, "RabbitMQ", False, 0, None, "messages", "OSError: no route"),
     ]
     assert "connections" not in component.page(found, "z", "600", False, "")
 

@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, latency, millis, num, share } from "../format.js";
+import { bytes, count, duration, latency, millis, num, share } from "../format.js";
 import { ofComponent, verdictOf } from "../health.js";
 import { Bar, capacityLevel, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -130,7 +130,8 @@ function Connections({ component }) {
     { id: "task", label: "Task", sort: (one) => one.task, cell: (one) => one.task },
     { id: "source", label: "Source", cell: (one) => one.source },
     { id: "connected", label: "State", cell: (one) => (one.connected === true ? h(Pill, { text: "connected", level: "ok" }) : h(Pill, { text: "not connected", level: "bad" })) },
-    field("outstanding", "Outstanding", count), field("lag", "Lag", count),
+    field("outstanding", "Outstanding", count),
+    { id: "lag", label: "Lag", figure: true, sort: (one) => num(one.lag), cell: (one) => (one.lagUnit === "bytes" ? bytes(one.lag) : count(one.lag)) },
     { id: "error", label: "Error", cell: (one) => `${one.error ?? ""}` },
   ];
   return h(Table, { caption: "Source", columns, rows: component.connections, rowKey: (one) => one.task, sortBy: "task" });
