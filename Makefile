@@ -41,7 +41,7 @@ LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(INSTALLED) $(COMPILED) java classes ## make .venv, install, compile, see that Java 17 or newer is there, prepare Spark
+setup: $(INSTALLED) $(COMPILED) java classes ## make .venv, install, compile, see that Java 17 or newer is there, prepare ZooKeeper and Spark
 
 $(INSTALLED): pyproject.toml deploy/setup/python.sh
 	@sh deploy/setup/python.sh $(VENV)
@@ -54,8 +54,9 @@ $(COMPILED): $(INSTALLED) $(COMPILES)
 java:
 	@sh deploy/setup/java.sh
 
-# Spark starts in two thirds of the time with its classes prepared; without, it starts all the same.
+# ZooKeeper and Spark start in two thirds of the time with their classes prepared; without, they start all the same.
 classes: $(INSTALLED) java
+	@$(PYTHON) -m tupletree._devcluster.prepare || true
 	@$(PYTHON) -m tupletree.spark.prepare || true
 
 servers:

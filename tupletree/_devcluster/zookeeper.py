@@ -12,8 +12,11 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+from tupletree import _class_archive
 from tupletree._devcluster.java import find_java, zookeeper_class_path
 from tupletree._net import ReservedPorts, bind
 from tupletree.errors import UnavailableError, UsageError
@@ -44,6 +47,7 @@ class EmbeddedZooKeeper:
     ``port`` 0 takes a free port and keeps it across restarts. ``durable`` False omits the disk flush of each write:
     acknowledged writes survive a kill of the process but not a power cut. The server has its own process group, so that
     Ctrl-C in the terminal reaches only its owner. The owner must stop the server; there is no cleanup at exit.
+    ``jvm_options`` replaces the options for the archive of ZooKeeper's classes, which is used where there is one.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class EmbeddedZooKeeper:
         *,
         host: str = "127.0.0.1",
         durable: bool = True,
+        jvm_options: Sequence[str] | None = None,
     ) -> None:
         self.data_dir = os.path.realpath(data_dir)
         self.log_path = os.path.join(os.path.realpath(log_dir or data_dir), "zookeeper.log")
@@ -61,6 +66,7 @@ class EmbeddedZooKeeper:
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
         self._durable = durable
+        self._jvm_options = jvm_options
         self._reserved = ReservedPorts()
 
     @property
@@ -94,8 +100,11 @@ class EmbeddedZooKeeper:
         else:
             bind(self.host, self.port).close()
         config = self._write_config()
-        command = [java, *_JVM, f"-Dlog4j2.configurationFile={self.data_dir}/log4j2.properties", "-cp", class_path]
-        command += ["org.apache.zookeeper.server.ZooKeeperServerMain", config]
+        classes = self._jvm_options
+        if classes is None:
+            classes = _class_archive.options(_archive(java, class_path))
+        command = [java, *_JVM, *classes, f"-Dlog4j2.configurationFile={self.data_dir}/log4j2.properties"]
+        command += ["-cp", class_path, "org.apache.zookeeper.server.ZooKeeperServerMain", config]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -208,6 +217,18 @@ class EmbeddedZooKeeper:
         except OSError:
             return "(no log)"
         return lines[-1][-400:] if lines else "(empty)"
+
+
+def class_archive() -> Path:
+    """Return the path of the archive of ZooKeeper's classes for this environment and its Java. It need not exist.
+
+    Raises UsageError if there is no Java or no PySpark.
+    """
+    return _archive(find_java(), zookeeper_class_path())
+
+
+def _archive(java: str, class_path: str) -> Path:
+    return _class_archive.path_of("zookeeper", java, class_path)
 
 
 def _is_stopped(pid: int) -> bool:

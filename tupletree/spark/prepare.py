@@ -5,12 +5,12 @@ python -m tupletree.spark.prepare          takes half a minute; ``make setup`` r
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tupletree import _class_archive
 from tupletree.spark import session
 from tupletree.spark.class_archive import archive
 from tupletree.spark.sources.text import TextFiles
@@ -30,7 +30,7 @@ def make(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as directory:
         partial, text = Path(directory, path.name), Path(directory, "text")
         text.write_text(TEXT)
-        options = f"-XX:ArchiveClassesAtExit={partial} -Xlog:disable {session.LOG_OPTION}"
+        options = " ".join([*_class_archive.making(partial), session.LOG_OPTION])
         spark = session.acquire({"spark.master": "local[2]", "spark.driver.defaultJavaOptions": options})
         gateway: Any = spark.sparkContext._gateway
         try:
@@ -42,10 +42,7 @@ def make(path: Path) -> None:
             status = gateway.proc.wait(END_S)
         if status != 0:
             raise OSError(f"Java ended with status {status}")
-        _make_durable(partial)  # a file truncated by a power cut would crash every JVM
-        for old in path.parent.glob("spark-*.jsa"):
-            old.unlink(missing_ok=True)
-        partial.rename(path)
+        _class_archive.keep(partial, path, "spark-*.jsa")
 
 
 def _run(spark: SparkSession, source: TextFiles, split: list[object]) -> None:
@@ -56,11 +53,6 @@ def _run(spark: SparkSession, source: TextFiles, split: list[object]) -> None:
     frame = source.dataframe(spark, [split]).observe(Observation(), F.count(F.lit(1)).alias("rows"))
     words = frame.select(F.explode(F.split(F.lower("value"), " ")).alias("word")).where("word != ''")
     words.groupBy("word").count().toArrow()
-
-
-def _make_durable(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def main() -> int:

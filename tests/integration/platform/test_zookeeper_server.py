@@ -9,7 +9,8 @@ import sys
 import pytest
 from kazoo.client import KazooClient
 
-from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._devcluster import prepare
+from tupletree._devcluster.zookeeper import EmbeddedZooKeeper, class_archive
 from tupletree._net import bind
 from tupletree.errors import UsageError
 from tupletree.testing.wait import wait_until
@@ -74,3 +75,23 @@ def test_a_data_directory_that_cannot_be_written_is_one_sentence(tmp_path: pathl
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"^cannot write ZooKeeper's data directory .*/file/data: Not a directory$"):
         EmbeddedZooKeeper(tmp_path / "file" / "data").start()
+
+
+def test_the_jvm_has_mapped_the_archive_of_classes(zookeeper: EmbeddedZooKeeper) -> None:
+    assert str(class_archive()) in pathlib.Path(f"/proc/{zookeeper.pid}/maps").read_text()
+
+
+def test_the_archive_is_made_once(capfd: pytest.CaptureFixture[str]) -> None:
+    made = class_archive().stat()
+    assert prepare.main() == 0
+    assert class_archive().stat() == made
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_archive_that_no_jvm_can_use_is_ignored(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    class_archive().parent.mkdir(parents=True)
+    class_archive().write_bytes(b"neither classes nor an archive")
+    with EmbeddedZooKeeper(tmp_path / "data", durable=False) as server:
+        assert server.answers()
+    assert "archive" not in pathlib.Path(server.log_path).read_text().lower()
