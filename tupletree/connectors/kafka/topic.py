@@ -27,6 +27,7 @@ DEFAULTS: Final = {
     "enable.idempotence": True,  # a message that the client sends again is written once, in its order
     "linger.ms": 5,
     "delivery.timeout.ms": 10_000,
+    "delivery.report.only.error": True,  # what is reported of a message is its failure: a call for each costs more
     "partitioner": "murmur2_random",  # keys go to the partitions that other clients of Kafka choose
     "log_level": 2,  # errors are raised, and need not go to stderr too
 }
