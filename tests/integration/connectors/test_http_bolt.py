@@ -189,4 +189,5 @@ def test_the_pause_is_the_servers_if_it_is_longer_and_at_most_that_of_retry(post
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(UsageError) as refusal:
         HttpBolt(url)
-    assert str(refusal.value) == "HttpBolt: the URL is not valid: http:// or https:// with a host was expected"
+    given = "not valid" if url else "empty"
+    assert str(refusal.value) == f"HttpBolt: url is {given}; http:// or https:// with a host was expected"

@@ -5,21 +5,19 @@ from __future__ import annotations  # pure
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from tupletree.connectors.arguments import check_text
-from tupletree.errors import UsageError
+from tupletree.connectors.arguments import check
 
 
 def checked_url(owner: str, url: str, schemes: Sequence[str]) -> str:
     """Return a URL that has one of the schemes and a host. Raises UsageError, which does not show the URL."""
-    check_text(owner, "url", url, is_secret=True)
+    expected = f"{' or '.join(f'{scheme}://' for scheme in schemes)} with a host"
+    check(owner, "url", url, isinstance(url, str), expected, is_secret=True)
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         is_valid = False
-    if not is_valid or not url.isprintable():
-        expected = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise UsageError(f"{owner}: url is not valid; {expected} with a host was expected")
+    check(owner, "url", url, is_valid and url.isprintable(), expected, is_secret=True)
     return url
 
 
