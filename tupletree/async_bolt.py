@@ -115,10 +115,11 @@ class AsyncBolt(Bolt):
     when the coroutine is done, anchored to the input, which is then acked. All async bolts of a worker share one event
     loop on a thread of its own: a coroutine that blocks delays the others.
 
-    **Failures.** FailedException fails the tuple; nothing is emitted then. ``timeout_s`` fails the tuple too, and any
-    other exception ends the worker, unless ``retry`` is set: then the call is made again, and the tuple fails after the
-    last attempt. A worker that dies loses no tuple: calls in flight are made again, so a service may be called more
-    than once for a tuple.
+    **Failures.** FailedException fails the tuple; nothing is emitted then. ``timeout_s`` fails the tuple too, as does
+    the cancellation of what it awaits, such as a request that several tuples share. Any other exception ends the
+    worker. If ``retry`` is set, these two and other exceptions lead to another call, and the tuple fails after the last
+    attempt. A worker that dies loses no tuple: calls in flight are made again, so a service may be called more than
+    once for a tuple.
 
     **Back-pressure.** With ``in_flight`` tuples in flight and others waiting for room, the task accepts no further
     tuple. Neither its tuples nor the tuples in its inbox reach ``topology.message.timeout.secs``.
@@ -328,6 +329,11 @@ class AsyncBolt(Bolt):
             if not error.args:  # of asyncio.timeout
                 return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
             return error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # the bolt ends
+                raise
+            return TimeoutError(f"{type(self).__name__}.execute awaited what another call has cancelled")
         except (Exception, SystemExit) as error:
             return error
         return None

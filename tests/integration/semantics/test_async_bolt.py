@@ -186,6 +186,27 @@ def test_a_timeout_fails_the_input_and_is_reported(cluster: LocalCluster) -> Non
     assert [str(error) for _, error in cluster.errors("t")] == ["Waits.execute took longer than 0.05 s"]
 
 
+class SharesRequests(AsyncBolt):
+    """Awaits one request for all tuples, which the first timeout cancels."""
+
+    outputs: tuple[str, ...] = ()
+    in_flight, timeout_s = 3, 0.05
+    request: asyncio.Task[None] | None = None
+
+    async def execute(self, tup: Any) -> None:
+        if self.request is None or self.request.done():
+            self.request = asyncio.get_running_loop().create_task(asyncio.sleep(3600 if tup[0] < 3 else 0))
+        await self.request
+
+
+def test_tuples_whose_shared_request_is_cancelled_fail_and_free_their_places(cluster: LocalCluster) -> None:
+    scene = Scene(cluster, SharesRequests())
+    scene.feed(0, 1, 2)
+    scene.until(lambda: sorted(scene.numbers.failed) == [0, 1, 2])
+    scene.feed(*range(3, 9))
+    scene.until(lambda: sorted(scene.numbers.acked) == [3, 4, 5, 6, 7, 8])
+
+
 def test_another_exception_ends_the_worker(cluster: LocalCluster) -> None:
     async def execute(self: Any, tup: Any) -> None:
         raise ValueError("broken")
