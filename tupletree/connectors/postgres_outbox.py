@@ -28,8 +28,13 @@ from tupletree.errors import FailedException, UnavailableError, UsageError
 MAX_LAG: Final = 100_000
 """Waiting rows are counted up to this number."""
 
+ROW_ERRORS: Final = ("22", "23", "44", "54", "P0")
+"""Classes of the errors of a row: data, constraints, check options, limits of sizes, exceptions that triggers raise."""
+
+# A cast to character or bit, as PostgreSQL names these types, would leave the first character alone.
 _COLUMNS = """
-    SELECT attname, atttypid::regtype::text, EXISTS (
+    SELECT attname, CASE atttypid WHEN 'bpchar'::regtype THEN 'bpchar' WHEN 'bit'::regtype THEN 'varbit'
+        ELSE atttypid::regtype::text END, EXISTS (
         SELECT FROM pg_index
         WHERE indrelid = attrelid AND indisunique AND indnkeyatts = 1 AND indkey[0] = attnum AND indpred IS NULL
     )
@@ -255,17 +260,24 @@ class OutboxSink(_Outbox, Sink):
         self._insert = self.statement(insert, data=self._column(self.data))
 
     def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
-        psycopg = library(self.user)
-        refusals = (psycopg.DataError, psycopg.IntegrityError)
-        refused = {}
+        refused: dict[int, FailedException] = {}
         with self.errors():
-            try:
-                self.client.execute(self._insert, [[message.data for message in messages]])
-            except refusals:
-                for index, message in enumerate(messages):
-                    try:
-                        self.client.execute(self._insert, [[message.data]])
-                    except refusals as error:
-                        text = f"table {self.table!r} takes no message such as this: {first_line(error)}"
-                        refused[index] = FailedException(text, retry=False)
+            if self._insert_all([message.data for message in messages]) is None:
+                return refused
+            for index, message in enumerate(messages):
+                if (error := self._insert_all([message.data])) is not None:
+                    text = f"table {self.table!r} takes no message such as this: {first_line(error)}"
+                    refused[index] = FailedException(text, retry=False)
         return refused
+
+    def _insert_all(self, messages: list[bytes]) -> Exception | None:
+        """Insert messages, all or none. Return the error if the table does not take one of them."""
+        psycopg = library(self.user)
+        try:
+            self.client.execute(self._insert, [messages])
+        except psycopg.Error as error:
+            if (error.sqlstate or "")[:2] in ROW_ERRORS:
+                found: Exception = error
+                return found
+            raise
+        return None

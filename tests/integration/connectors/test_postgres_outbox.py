@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Iterator
@@ -86,6 +87,24 @@ def test_a_row_can_be_the_message_and_its_key_of_any_type(place: OutboxPlace, op
     [delivery] = received(source)
     assert json.loads(delivery.data) == {"city": "Ulm", "the key": delivery.id}
     assert (delivery.deliveries, source.counts) == (None, False)
+    source.acknowledge([delivery.handle])
+    assert place.unacknowledged() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("char(26)", "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        ("varchar(30)", "a" * 30),
+        ("bit(4)", "1010"),
+        ("numeric(9, 2)", "1.25"),
+    ],
+)
+def test_keys_of_a_fixed_length_are_found_again(place: OutboxPlace, open_source: Any, kind: str, key: str) -> None:
+    place.execute(f"ALTER TABLE {place.name} DROP COLUMN id, ADD COLUMN id {kind} PRIMARY KEY")
+    place.execute(f"INSERT INTO {place.name} (id, data) VALUES (%s::text::{kind}, 'x')", key)
+    source = open_source()
+    [delivery] = received(source)
     source.acknowledge([delivery.handle])
     assert place.unacknowledged() == 0
 
@@ -190,6 +209,40 @@ def test_a_message_that_the_column_does_not_take_fails_alone(place: OutboxPlace)
     assert not any(error.retry for error in refused.values())
     assert "invalid input syntax for type json" in str(refused[1])
     assert place.execute(f"SELECT data FROM {place.name} ORDER BY id") == [(1,), (2,)]
+
+
+REFUSES_3 = """
+    CREATE FUNCTION {0}_refuses() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN IF NEW.data = '3' THEN RAISE EXCEPTION 'three is taken'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER refuses BEFORE INSERT ON {0} FOR EACH ROW EXECUTE FUNCTION {0}_refuses()"""
+
+
+def test_a_message_that_a_trigger_or_an_index_does_not_take_fails_alone(place: OutboxPlace) -> None:
+    place.execute(f"ALTER TABLE {place.name} DROP COLUMN data, ADD COLUMN data text UNIQUE")
+    place.execute(REFUSES_3.format(place.name))
+    long = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(250)).encode()
+    sink = OutboxSink("OutboxBolt", place.url, place.name, "data")
+    sink.open()
+    try:
+        refused = sink.write([SinkMessage(data) for data in (b"1", b"3", long, b"2")])
+    finally:
+        sink.close()
+    assert sorted(refused) == [1, 2]
+    assert not any(error.retry for error in refused.values())
+    assert "three is taken" in str(refused[1])
+    assert place.execute(f"SELECT data FROM {place.name} ORDER BY id") == [("1",), ("2",)]
+
+
+@pytest.mark.parametrize("kind", ["char(5)", "varchar(5)"])
+def test_a_message_that_is_too_long_for_its_column_is_refused_and_never_cut(place: OutboxPlace, kind: str) -> None:
+    place.execute(f"ALTER TABLE {place.name} DROP COLUMN data, ADD COLUMN data {kind}")
+    sink = OutboxSink("OutboxBolt", place.url, place.name, "data")
+    sink.open()
+    try:
+        assert sorted(sink.write([SinkMessage(b"hello"), SinkMessage(b"hello world")])) == [1]
+    finally:
+        sink.close()
+    assert place.execute(f"SELECT data FROM {place.name}") == [("hello",)]
 
 
 def test_a_connection_that_the_server_ends_is_a_lost_one(place: OutboxPlace, open_source: Any) -> None:
