@@ -18,6 +18,7 @@ from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
 from tupletree.errors import FailedException, UsageError
 
 HEADER_BYTES: Final = 32  # the most that a message's header takes, without the id
+SHORTEST_PULL_S: Final = 0.002
 TOO_LARGE: Final = 10054  # JetStream's code for a message that is larger than its stream takes
 
 
@@ -112,8 +113,10 @@ class JetStreamConsumer(QueueSource):
         self.keep_every_s = config.ack_wait / 3
 
     def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
-        # No other pull is ever open: the server ends each with what it has, or else with the first message.
-        pull = {"batch": limit, "no_wait": True} | ({"expires": round(wait_s * 1e9)} if wait_s else {})
+        # No other pull is ever open: the server ends each with what it has, or else with the first message. Without a
+        # time it would not end one that the consumer's limit of pending messages cuts short.
+        wait_s = max(wait_s, SHORTEST_PULL_S)
+        pull = {"batch": limit, "no_wait": True, "expires": round(wait_s * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
         answers = self._link.run(self._link.ask(subject, {0: (json.dumps(pull).encode(), None)}, limit, wait_s))
         if status := status_of(answers[-1]):

@@ -143,6 +143,22 @@ def test_a_consumer_that_exists_keeps_its_time_limit(orders: NatsPlace) -> None:
     source.close()
 
 
+def test_a_consumer_with_a_limit_of_pending_messages_gives_what_it_may_at_once(orders: NatsPlace) -> None:
+    limited = ConsumerConfig(durable_name="all", ack_policy="explicit", max_ack_pending=2)  # type: ignore[arg-type]
+    orders.call(lambda streams: streams.add_consumer(orders.name, limited))
+    orders.put([b"1", b"2", b"3"])
+    source = consumer_of(orders)
+    source.open(10, 0)
+    try:
+        deliveries = list(source.receive(10, 0))
+        assert [one.data for one in deliveries] == [b"1", b"2"]
+        assert source.receive(10, 0) == []
+        source.acknowledge([deliveries[0].handle])
+        assert [one.data for one in source.receive(10, 0)] == [b"3"]
+    finally:
+        source.close()
+
+
 @pytest.mark.parametrize(
     "other", [{"ack_policy": "none"}, {"filter_subject": "other"}, {"deliver_subject": "push"}], ids=str
 )
