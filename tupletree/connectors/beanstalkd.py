@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tupletree.connectors.arguments import check, check_seconds, check_whole, checked_address
@@ -89,6 +89,14 @@ class _Connection:
         self._greenstalk = imported("greenstalk", "beanstalkd")
         self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube, **options)
 
+    @contextlib.contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Raise ConnectionError if beanstalkd refuses, as while it drains or has no memory left."""
+        try:
+            yield
+        except self._greenstalk.Error as error:
+            raise ConnectionError(f"beanstalkd refuses: {type(error).__name__}") from error
+
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -112,13 +120,14 @@ class Tube(_Connection, QueueSource):
     def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
         found: list[Delivery] = []
         while len(found) < limit:
-            try:
-                job = self._client.reserve(timeout=0)
-                reserves = self._client.stats_job(job)["reserves"]
-            except self._greenstalk.TimedOutError:
-                break
-            except (self._greenstalk.DeadlineSoonError, self._greenstalk.NotFoundError):
-                break  # a message in process is touched soon, or is delivered again
+            with self.refusals():
+                try:
+                    job = self._client.reserve(timeout=0)
+                    reserves = self._client.stats_job(job)["reserves"]
+                except self._greenstalk.TimedOutError:
+                    break
+                except (self._greenstalk.DeadlineSoonError, self._greenstalk.NotFoundError):
+                    break  # a message in process is touched soon, or is delivered again
             found.append(Delivery(job.body, job.id, str(job.id), reserves))
         if not found:
             time.sleep(wait_s)  # reserve waits for whole seconds
@@ -137,12 +146,14 @@ class Tube(_Connection, QueueSource):
         self._each(self._client.touch, handles)
 
     def lag(self) -> int:
-        stats = self._client.stats_tube(self.tube)
+        with self.refusals():
+            stats = self._client.stats_tube(self.tube)
         return int(stats["current-jobs-ready"] + stats["current-jobs-delayed"])
 
     def _each(self, act: Any, handles: Sequence[Any]) -> None:
         for handle in handles:
-            with contextlib.suppress(self._greenstalk.NotFoundError):  # its time was over: it is delivered again
+            # Not found: its time was over, and it is delivered again.
+            with self.refusals(), contextlib.suppress(self._greenstalk.NotFoundError):
                 act(self._greenstalk.Job(handle, b""))
 
 
@@ -159,10 +170,10 @@ class TubeSink(_Connection, Sink):
     def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
         refused = {}
         for index, message in enumerate(messages):
-            try:
-                self._client.put(message.data, **self._options)
-            except self._greenstalk.JobTooBigError:
-                refused[index] = FailedException(
-                    f"beanstalkd takes no message of {len(message.data)} bytes: raise its option -z", retry=False
-                )
+            with self.refusals():
+                try:
+                    self._client.put(message.data, **self._options)
+                except self._greenstalk.JobTooBigError:
+                    text = f"beanstalkd takes no message of {len(message.data)} bytes: raise its option -z"
+                    refused[index] = FailedException(text, retry=False)
         return refused
