@@ -169,7 +169,7 @@ class RabbitQueue(QueueSource):
             raise ConnectionError(str(getattr(self._channel, "_closing_reason", "") or "the channel was closed"))
 
     def _delivered(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        headers: Mapping[str, Any] = properties.headers or {}
+        headers: Mapping[str, Any] = _plain(properties.headers or {})
         count = None
         if self.counts:
             if method.redelivered and "x-delivery-count" not in headers:
@@ -199,3 +199,12 @@ class RabbitQueue(QueueSource):
             if tag in done:
                 through = tag
         return through
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a header in types that a tuple may carry: pika has a class of its own for long numbers."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

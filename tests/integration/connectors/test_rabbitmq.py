@@ -13,6 +13,7 @@ from queue_components import History, new_history, watched
 from rabbitmq_place import PERSISTENT, RabbitPlace
 
 from tupletree import TopologyBuilder
+from tupletree._wire.codec import decode_value, encode_value
 from tupletree.connectors.formats import Text
 from tupletree.connectors.queue_source import Delivery
 from tupletree.connectors.rabbitmq import RabbitBolt, RabbitQueue, RabbitSpout
@@ -99,14 +100,18 @@ def test_a_deleted_queue_is_created_anew(place: RabbitPlace, url: str) -> None:
 
 @both
 def test_a_delivery_has_the_headers_and_the_id_of_its_message(place: RabbitPlace, source: RabbitQueue) -> None:
-    properties = pika.BasicProperties(delivery_mode=2, message_id="m1", headers={"tenant": "a"})
+    properties = pika.BasicProperties(
+        delivery_mode=2, message_id="m1", headers={"tenant": "a", "size": 2**40, "seen": [{"n": 2**41}]}
+    )
     with place.channel() as channel:
         channel.basic_publish("", place.name, b"x", properties)
     [delivery] = receive(source, 1)
     assert (delivery.id, delivery.headers["tenant"]) == ("m1", "a")
+    assert decode_value(encode_value(delivery.headers))["seen"] == [{"n": 2**41}]
     assert delivery.deliveries == (1 if place.is_quorum else None)
     source.release([delivery.handle], 0)
     [delivery] = receive(source, 1)
+    assert decode_value(encode_value(delivery.headers))["size"] == 2**40
     assert delivery.deliveries == (2 if place.is_quorum else None)
 
 
