@@ -106,7 +106,7 @@ class ParquetLog(FileLog):
             raise unreadable(path, error) from error
 
     def _records(self, name: str, batch: pa.RecordBatch, position: int) -> list[LogRecord]:
-        columns = [batch.column(field).to_pylist() for field in self.fields]
+        columns = [_in_micros(batch.column(field)).to_pylist() for field in self.fields]
         rows = zip(*columns, strict=True)
         return [LogRecord(row, at, at + 1, (self.name(name), at)) for at, row in enumerate(rows, position)]
 
@@ -166,6 +166,16 @@ class ParquetSpout(LogSpout):
 def _first_rows(metadata: Any) -> list[int]:
     sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
     return list(accumulate(sizes, initial=0))
+
+
+def _in_micros(column: Any) -> Any:
+    """Return a column with its times cut to microseconds. Those of nanoseconds would become objects of pandas."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return column.cast(pa.duration("us"), safe=False)
+    return column.cast(pa.time64("us"), safe=False) if kind == pa.time64("ns") else column
 
 
 def _is_aside(name: str) -> bool:

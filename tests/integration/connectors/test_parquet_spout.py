@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow.parquet as pq
 from local_components import Log
 
 from tupletree import TopologyBuilder, bolt
-from tupletree.connectors.parquet import ParquetSpout
+from tupletree._wire.codec import decode_value, encode_value
+from tupletree.connectors.parquet import ParquetLog, ParquetSpout
 from tupletree.testing import LocalCluster
 
 
@@ -44,3 +46,20 @@ def test_every_row_of_every_file_is_a_message_and_a_restart_repeats_none(tmp_pat
         write(tmp_path / "b", ["fay"])
         submit()
         cluster.wait_until(lambda: list(rows) == [*expected, ("fay", 0, "b")])
+
+
+def test_times_of_nanoseconds_arrive_in_microseconds(tmp_path: Path) -> None:
+    nanos = 1_700_000_000_123_456_789
+    columns = {
+        "zoned": pa.array([nanos, None], pa.timestamp("ns", "Europe/Berlin")),
+        "plain": pa.array([nanos, None], pa.timestamp("ns")),
+        "wait": pa.array([1_500_000_001, None], pa.duration("ns")),
+        "time": pa.array([1_500_000_001, None], pa.time64("ns")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "times")
+    log = ParquetLog(tmp_path, list(columns))
+    [records] = log.read("times", 0, 2)
+    at = datetime(2023, 11, 14, 22, 13, 20, 123456)
+    row = list(decode_value(encode_value(records[0].data)))
+    assert row == [at.replace(tzinfo=UTC), at, timedelta(seconds=1.5), time(0, 0, 1, 500000)]
+    assert records[1].data == (None,) * 4
