@@ -77,6 +77,9 @@ class Pump(SourceThread):
         self._events.put(Connected(self._generation))
 
     def _notify(self, event: Lost | Broken) -> None:
+        with contextlib.suppress(queue.Empty):  # of connections that are gone: the queue delivers again
+            while True:
+                self._events.get_nowait()
         self._events.put(event)
 
     def _serve(self) -> None:

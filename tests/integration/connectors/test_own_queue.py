@@ -9,9 +9,10 @@ import pytest
 
 from tupletree import Backoff, Bolt, FailedException, TopologyBuilder
 from tupletree.connectors.formats import Format, Text, WithHeaders
+from tupletree.connectors.pump import Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.testing import LocalCluster
+from tupletree.testing import LocalCluster, wait_until
 from tupletree.testing.simulation.external import current, external
 
 
@@ -99,3 +100,36 @@ def test_unlimited_retries_have_growing_pauses() -> None:
 def test_headers_are_a_field_if_asked_for(format: Format, row: list[Any]) -> None:
     with LocalCluster() as cluster:
         assert run(cluster, format, 1).rows == [row]
+
+
+class Flapping(OwnSource):
+    """Delivers all that it may, and loses its connection."""
+
+    opened = 0
+
+    def open(self, prefetch: int, task_index: int) -> None:
+        self.prefetch, self.opened = prefetch, self.opened + 1
+
+    def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
+        if not self.prefetch:
+            raise ConnectionError("cut")
+        taken = min(limit, self.prefetch)
+        self.prefetch -= taken
+        return [Delivery(b"", number) for number in range(self.prefetch, self.prefetch + taken)]
+
+    def idle(self, wait_s: float) -> None:
+        raise ConnectionError("cut")
+
+
+def test_deliveries_of_lost_connections_do_not_pile_up_while_the_spout_is_not_called() -> None:
+    source = Flapping(None)
+    pump = Pump(source, 100, 0, Backoff(first_s=0, max_s=0, max_attempts=None))
+    pump.start()
+    try:
+        wait_until(lambda: source.opened > 20)
+    finally:
+        pump.close()
+    left = 0
+    while pump.poll() is not None:
+        left += 1
+    assert left <= 102
