@@ -94,13 +94,28 @@ class StoredPositions:
                 return
             data, node = encode_stored(self._path, merged), self._node
             self._is_stale = True
+            own = Create(self._path, data) if node is None else Put(self._path, data, node.version)
             with suppress(ConflictError):
-                store.write([Create(self._path, data) if node is None else Put(self._path, data, node.version)])
+                store.write([own, *self._lowered(store)])
                 version = 0 if node is None else next_version(node.version)
                 self._node, self._own, self._is_stale = Node(data, version), merged, False
                 self._rewound = {}
                 return
         raise UnavailableError(f"others keep writing the positions at {self._path}")
+
+    def _lowered(self, store: StateStore) -> list[Put]:
+        """Return what lowers rewound positions where tasks that had the partition have stored higher ones."""
+        writes = []
+        for name in store.children(self._folder) if self._rewound else ():
+            path = f"{self._folder}/{name}"
+            node = None if path == self._path else store.get(path)
+            if node is None:
+                continue
+            stored = _decoded(path, node)
+            lowered = {name: min(at, self._rewound.get(name, at)) for name, at in stored.items()}
+            if lowered != stored:
+                writes.append(Put(path, encode_stored(path, lowered), node.version))
+        return writes
 
     def close(self) -> None:
         """Release the store."""

@@ -90,6 +90,18 @@ def test_a_partition_that_has_begun_anew_gets_a_lower_position(conf: dict[str, A
     assert stored(conf).load() == {"a": 7, "b": 6}
 
 
+def test_a_partition_that_has_begun_anew_begins_anew_also_where_another_task_had_it(conf: dict[str, Any]) -> None:
+    former = stored(conf, 1)
+    former.save({"a": 1000, "c": 3})
+    positions = stored(conf, 0)
+    positions.save({"b": 5})
+    positions.rewind("a", 0)
+    positions.save({"a": 150})
+    assert stored(conf).load() == {"a": 150, "b": 5, "c": 3}
+    former.save({"c": 4})
+    assert stored(conf).load() == {"a": 150, "b": 5, "c": 4}
+
+
 def test_partitions_that_are_gone_can_be_forgotten(conf: dict[str, Any]) -> None:
     positions = stored(conf)
     positions.save({f"{'long name':>100}{number}": number for number in range(8000)})
