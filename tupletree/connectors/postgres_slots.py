@@ -21,6 +21,11 @@ from tupletree.errors import UsageError
 MAX_DECODED: Final = 100_000
 """Changes that the server decodes at a time; it ends with a transaction, and keeps them in a file if they are many."""
 
+# A new slot waits for the transactions that are open, one after the other, and a call decodes as much as was written:
+# a timeout, also of the role or the database, would end the same work again and again.
+_NO_TIMEOUTS = """
+    SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('lock_timeout', 'statement_timeout',
+        'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout')"""
 _CHECK = """
     SELECT current_setting('wal_level'),
         EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolreplication)
@@ -74,9 +79,10 @@ class Slots:
             # This protocol has no parameters: the client puts them into the statement.
             self._client: Any = address.connect(replication="database", cursor_factory=psycopg.ClientCursor)
             try:
+                self.run(_NO_TIMEOUTS)
                 self.run(
-                    "SET idle_in_transaction_session_timeout = 0; SET datestyle = 'ISO, YMD'; SET timezone = 'UTC'; "
-                    "SET intervalstyle = 'postgres'; SET bytea_output = 'hex'; SET client_encoding = 'UTF8'"
+                    "SET datestyle = 'ISO, YMD'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'; "
+                    "SET bytea_output = 'hex'; SET client_encoding = 'UTF8'"
                 )
                 self.reader = f"{name}_{self.run('SELECT pg_backend_pid()').fetchone()[0]}"
             except BaseException:
