@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tupletree.connectors.arguments import check, checked_names
-from tupletree.connectors.formats import Format, FormatError
+from tupletree.connectors.formats import Format, FormatError, utf8
 from tupletree.tuples import Tuple
 
 
@@ -57,4 +57,4 @@ class Csv(Format):
             csv.writer(line, delimiter=self._separator, lineterminator="").writerow(values)
         except (KeyError, csv.Error) as error:
             raise FormatError(f"the tuple cannot be written as CSV: {error.args[0]}") from error
-        return line.getvalue().encode()
+        return utf8(line.getvalue(), "the line")

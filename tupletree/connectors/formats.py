@@ -69,7 +69,7 @@ class Raw(Format):
     def encode(self, tup: Tuple) -> bytes:
         value = value_of(tup, self.fields[0])
         if isinstance(value, str):
-            return value.encode()
+            return utf8(value, f"field {self.fields[0]!r}")
         if isinstance(value, bytes | bytearray):
             return bytes(value)
         raise FormatError(f"field {self.fields[0]!r} is {type(value).__name__}, and Raw writes bytes or str")
@@ -240,6 +240,14 @@ def value_of(tup: Tuple, field: str) -> Any:
         return tup[field]
     except KeyError as error:
         raise FormatError(str(error.args[0])) from error
+
+
+def utf8(text: str, what: str) -> bytes:
+    """Return text in UTF-8. Raises FormatError, naming ``what``, for half of a surrogate pair, as JSON can have."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError(f"{what} cannot be written in UTF-8: {error.reason}") from error
 
 
 def fields_of(owner: Format, fields: Sequence[str] | type) -> tuple[list[str], type | None]:

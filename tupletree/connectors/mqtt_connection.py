@@ -148,8 +148,10 @@ class Connection:
 
 def topic_error(topic: str) -> str:
     """Return why a message cannot be published to a topic, or an empty string."""
-    if not topic or "\0" in topic or len(topic.encode()) > MAX_TOPIC_BYTES:
+    if not topic or "\0" in topic or len(topic.encode(errors="replace")) > MAX_TOPIC_BYTES:
         return f"a topic has from 1 to {MAX_TOPIC_BYTES} bytes, and no NUL"
+    if topic.encode(errors="replace").decode() != topic:
+        return f"{topic!r} cannot be written in UTF-8"
     return f"{topic!r} has a wildcard, + or #" if "+" in topic or "#" in topic else ""
 
 

@@ -10,10 +10,10 @@ import pytest
 from kafka_mock import MockCluster
 
 from tupletree import Backoff, ReliableSpout, TopologyBuilder
-from tupletree.connectors.formats import Json, Text
+from tupletree.connectors.formats import FormatError, Json, Text
 from tupletree.connectors.kafka import KafkaBolt
 from tupletree.errors import UsageError
-from tupletree.testing import LocalCluster
+from tupletree.testing import LocalCluster, make_tuple
 from tupletree.testing.simulation.external import current, external
 
 
@@ -96,11 +96,15 @@ def test_a_message_that_is_too_large_fails_alone_and_at_once(kafka: MockCluster)
 
 
 def test_a_tuple_without_a_usable_key_or_topic_fails_alone(kafka: MockCluster) -> None:
-    rows = [["good", "k", "a"], ["no topic", "k", ""], ["no key", 1.5, "a"]]
+    rows = [["good", "k", "a"], ["no topic", "k", ""], ["no key", 1.5, "a"], ["no topic either", "k", "a/b\0"]]
     bolt = KafkaBolt(kafka.addresses, topic_field="topic", format=Json(["text"]), key_field="key")
     done, errors = run(bolt, rows)
-    assert done == [0, 1, 2]
+    assert done == [0, 1, 2, 3]
     assert any("field 'topic' is no topic" in error for error in errors)
+    for text in ("text", "topic", "key"):
+        half = make_tuple({"text": "good", "topic": "a", "key": "k", text: "half \ud83d"})
+        with pytest.raises(FormatError):
+            bolt.message(half)
     assert any("field 'key' is no key" in error for error in errors)
     assert written(kafka, "a").keys() == {b'{"text": "good"}'}
 

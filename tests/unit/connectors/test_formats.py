@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies
 
 from tupletree.connectors.beanstalkd import BeanstalkSpout
+from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
 from tupletree.connectors.http import WebhookSpout
 from tupletree.errors import UsageError
@@ -111,6 +112,8 @@ def test_the_fault_of_a_message_is_named(format: Format, data: bytes, sentence: 
     [
         (Raw(), {"data": 1}, "field 'data' is int, and Raw writes bytes or str"),
         (Raw(), {"other": b""}, "'data'"),
+        (Raw(), {"data": "half \ud83d"}, "field 'data' cannot be written in UTF-8: surrogates not allowed"),
+        (Csv(["a", "b"]), {"a": "half \ud83d", "b": 1}, "the line cannot be written in UTF-8: surrogates not allowed"),
         (Json(), {"value": float("nan")}, "the tuple cannot be written as JSON"),
         (Json(["a"]), {"a": b"x"}, "the tuple cannot be written as JSON"),
         (Json(["a"]), {"b": 1}, "'a'"),

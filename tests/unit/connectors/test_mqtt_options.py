@@ -69,14 +69,15 @@ def test_topics_and_filters() -> None:
     for topic in ("#", "+", "a/#", "+/+/b", "/+"):
         assert topic_error(topic)
         assert not filter_error(topic)
-    for topic in ("", "a#", "a/b+", "#/a", "++", "a\0", "a/" * 40000):
+    for topic in ("", "a#", "a/b+", "#/a", "++", "a\0", "a/" * 40000, "a/\ud83d"):
         assert filter_error(topic)
 
 
 def test_the_topic_of_each_tuple() -> None:
     bolt = MqttBolt("broker", lambda tup: tup["to"], Text())
     assert bolt.message(make_tuple({"to": "a/b", "text": "x"})) == SinkMessage(b"x", topic="a/b")
-    for wrong, sentence in (("a/#", "has a wildcard"), (7, "a topic is a text, not int")):
+    cases = (("a/#", "has a wildcard"), ("\ud83d", "cannot be written in UTF-8"), (7, "a topic is a text, not int"))
+    for wrong, sentence in cases:
         with pytest.raises(FormatError, match=sentence):
             bolt.message(make_tuple({"to": wrong, "text": "x"}))
 

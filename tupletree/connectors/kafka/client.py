@@ -27,7 +27,7 @@ DEFAULTS = {
     "log_level": 2,  # errors are raised, and need not go to stderr too
 }
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(\w+://)?[^\s,/]+:\d+")
 
 
@@ -73,7 +73,7 @@ def checked_servers(given: str | Sequence[str]) -> str:
 def checked_topics(given: str | Sequence[str]) -> tuple[str, ...]:
     """Return names of topics. Raises UsageError."""
     topics = [given] if isinstance(given, str) else given
-    if not _are_names(topics) or not all(map(_TOPIC.fullmatch, topics)) or set(topics) & {".", ".."}:
+    if not _are_names(topics) or not all(map(TOPIC.fullmatch, topics)) or set(topics) & {".", ".."}:
         raise mistake("topics", given, "the name of a topic, or a list of names,")
     if len(set(topics)) < len(topics):
         raise mistake("topics", given, "a list that has each name once")

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree.connectors.arguments import check_field
-from tupletree.connectors.formats import Format, FormatError, value_of
+from tupletree.connectors.formats import Format, FormatError, utf8, value_of
 from tupletree.connectors.kafka.client import (
+    TOPIC,
     check_with_client,
     checked_client_config,
     checked_servers,
@@ -134,7 +135,7 @@ class KafkaBolt(SinkBolt):
     @staticmethod
     def _topic(tup: Tuple, field: str) -> str:
         value = value_of(tup, field)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not TOPIC.fullmatch(value):
             raise FormatError(f"field {field!r} is no topic: the name of a topic was expected")
         return value
 
@@ -145,7 +146,7 @@ def key_of(tup: Tuple, field: str) -> bytes | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if isinstance(value, str):
-        return value.encode()
+        return utf8(value, f"field {field!r}")
     if value is None or isinstance(value, bytes):
         return value
     raise FormatError(f"field {field!r} is no key: a key is bytes, text, a whole number or None")
