@@ -20,6 +20,7 @@ from tupletree.config import Config, TopologyConf
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
+from tupletree.keyed import KeyedProcess
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
@@ -49,6 +50,7 @@ __all__ = [
     "Config",
     "CustomGrouping",
     "FailedException",
+    "KeyedProcess",
     "Message",
     "NimbusClient",
     "ReliableSpout",

@@ -108,6 +108,10 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.BasicStatefulBolt": _kind(
         unused={"execute_batch": "a basic bolt executes one tuple at a time"}
     ),
+    "tupletree.keyed.process.KeyedProcess": _kind(
+        yields="on_tuple on_timer",
+        unused={"execute": "define on_tuple", "tick": "a KeyedProcess fires its timers at ticks: set a timer"},
+    ),
     "tupletree.batching_bolt.BatchingBolt": _kind(
         yields="execute_batch",
         unused={"execute": "define execute_batch", "tick": "a BatchingBolt ends batches at ticks"},

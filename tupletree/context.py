@@ -34,6 +34,7 @@ class TopologyContext:
         outstanding: returns the number of tuples that the component works on elsewhere than on this task's thread. A
             component with its own threads may set it: LocalCluster waits for these tuples too.
         clock: returns seconds since an arbitrary moment; simulated seconds in a LocalCluster with simulated time.
+        unix_clock: returns the Unix time of the machine in seconds; the same as ``clock`` in simulated time.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class TopologyContext:
         self.is_full: Callable[[], bool] = _never
         self.outstanding: Callable[[], int] = _nothing
         self.clock: Callable[[], float] = _no_clock
+        self.unix_clock: Callable[[], float] = _no_clock
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:

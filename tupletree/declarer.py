@@ -9,7 +9,7 @@ from __future__ import annotations  # pure
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self, get_type_hints
+from typing import Any, Final, NoReturn, Self, get_type_hints
 
 from tupletree._signatures import check_calls
 from tupletree.backoff import Backoff
@@ -279,7 +279,7 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             component=bolt.id,
             field=stream.id,
         )
-    for name in getattr(bolt.component, "required_fields", ()):  # of a windowed bolt
+    for name in getattr(bolt.component, "required_fields", ()):  # of a windowed bolt or a KeyedProcess
         if name not in stream.fields:
             raise TopologyError(
                 f"{bolt.title}: needs field '{name}' of every input, which stream '{stream.id}' of '{emitter.id}' "
@@ -288,6 +288,7 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
                 field=str(name),
             )
     _check_record(bolt, stream, emitter)
+    _check_key(bolt, subscription)
     for name in subscription.fields:
         if name not in stream.fields:
             raise TopologyError(
@@ -296,6 +297,31 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
                 component=bolt.id,
                 field=str(name),
             )
+
+
+_KEEPS_KEYS: Final = (
+    GroupingKind.GROUPING_KIND_GLOBAL,
+    GroupingKind.GROUPING_KIND_DIRECT,
+    GroupingKind.GROUPING_KIND_CUSTOM,
+)
+
+
+def _check_key(bolt: Definition, subscription: Input) -> None:
+    """Check that a grouping can send all tuples of a key of a KeyedProcess to one task."""
+    key = getattr(bolt.component, "key_fields", ())
+    if not key or bolt.tasks == 1 or subscription.grouping in _KEEPS_KEYS:
+        return
+    by_fields = subscription.grouping == GroupingKind.GROUPING_KIND_FIELDS
+    others = {one.fields for one in bolt.inputs if one.grouping == subscription.grouping}
+    if not by_fields or not set(subscription.fields) <= set(key) or len(others | {subscription.fields}) > 1:
+        grouping = grouping_name(subscription.grouping)
+        of_fields = f" by {', '.join(map(repr, subscription.fields))}" if by_fields else ""
+        raise TopologyError(
+            f"{bolt.title}: {grouping} grouping{of_fields} on '{subscription.source}' sends tuples of one key to "
+            f"several tasks: use a fields grouping by {', '.join(map(repr, key))}",
+            component=bolt.id,
+            field=subscription.stream,
+        )
 
 
 def _check_record(bolt: Definition, stream: Stream, emitter: Definition) -> None:

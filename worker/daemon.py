@@ -179,6 +179,7 @@ class Worker:
             report_error=self._report_error,
             is_tracked=bool(first.shards),
             log_emit=log_emit,
+            unix_clock=time.time,
         )
         plan = Plan(
             topology_id=launch.topology_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,7 @@ class LocalTopology:
             report_error=self._report_error,
             is_tracked=bool(self._ledgers),
             log_emit=_log_emit,
+            unix_clock=time.time if clock is time.monotonic else None,
         )
         plan = Plan(
             topology_id=name,

@@ -96,7 +96,7 @@ def _context(conf: Mapping[str, Any]) -> TopologyContext:
     context = TopologyContext(
         topology_id="test", component_id="test", task_id=1, tasks={"test": [1]}, sources={}, targets={}, conf=conf
     )
-    context.clock = lambda: 0.0
+    context.clock = context.unix_clock = lambda: 0.0
     return context
 
 

@@ -62,6 +62,7 @@ class Environment:
     log_emit: Observer  # receives each emitted tuple under topology.debug
     ids_at_once: int = 256  # number of ids that a task generates at a time
     ids_are_seeded: bool = IS_COMPILED  # False where ids must be the same with and without compilation
+    unix_clock: Clock | None = None  # None: ``clock``, which is simulated
 
     def ids(self) -> RandomIds:
         """Return a source of root and edge ids for one task."""
@@ -156,8 +157,9 @@ class Task(TreeTracker):
             self.ack_updates = updates
 
     def equip(self, context: TopologyContext) -> None:
-        """Set the clock, ``call_soon`` and ``call_first`` of a component's context."""
+        """Set the clocks, ``call_soon`` and ``call_first`` of a component's context."""
         context.clock = self._env.clock
+        context.unix_clock = self._env.unix_clock or self._env.clock
         if self.ask_soon is not None:
             context.call_soon = functools.partial(self.ask_soon, False, context)
             context.call_first = functools.partial(self.ask_soon, True, context)

@@ -25,7 +25,14 @@ DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 TOPOLOGIES = ("words", "moves", "keeps")
 PATIENCE_S = 90
 QUEUES = ("tupletree_spout_connected", "tupletree_spout_lag_", "tupletree_spout_outstanding_")
-NOT_HERE = ("tupletree_pipeline_", "tupletree_windows_", "tupletree_tls_", "tupletree_webhook_", *QUEUES)
+NOT_HERE = (
+    "tupletree_pipeline_",
+    "tupletree_windows_",
+    "tupletree_keyed_",
+    "tupletree_tls_",
+    "tupletree_webhook_",
+    *QUEUES,
+)
 """Metrics of Spark, of windows, of webhooks and of queues, which do not run here (the last two: test_webhooks.py and
 test_queue_conformance.py), and of TLS, which test_prometheus_secured.py looks at."""
 

@@ -1,0 +1,109 @@
+"""Settings of a KeyedProcess, and their validation."""
+
+from __future__ import annotations  # pure
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from tupletree.errors import ReportedFailedException, TopologyError
+from tupletree.tuples import Tuple
+
+MILLISECOND = dt.timedelta(milliseconds=1)
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
+MAX_TIME_MS = 1 << 60
+"""The largest time, and the negative of the smallest: some thirty million years from 1970."""
+
+
+class Settable(Protocol):
+    """The attributes of a KeyedProcess that its settings are made of."""
+
+    key: str | Sequence[str]
+    event_time: str | None
+    max_lag: dt.timedelta
+    idle_timeout: dt.timedelta | None
+    ttl: dt.timedelta | None
+    late_stream: str | None
+    timer_interval: dt.timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSettings:
+    """The settings of one KeyedProcess. None means that something is off."""
+
+    key: tuple[str, ...]
+    event_time: str | None
+    max_lag_ms: int
+    idle_timeout_ms: int | None
+    ttl_ms: int | None
+    late_stream: str | None
+    timer_interval_s: float
+
+    @classmethod
+    def of(cls, component: str, bolt: Settable) -> KeyedSettings:
+        """Return the settings of a bolt.
+
+        Raises:
+            TopologyError: there is no key, a setting has an invalid value, or a setting of event time is used without
+                ``event_time``.
+        """
+        key = (bolt.key,) if isinstance(bolt.key, str) else tuple(bolt.key)
+        if not key or not all(isinstance(name, str) and name for name in key):
+            _refuse(component, "key", f"must be the name of a field, or names of fields, not {bolt.key!r}")
+        for name in ("event_time", "late_stream"):
+            value = getattr(bolt, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                _refuse(component, name, f"must be a name, not {value!r}")
+        if bolt.event_time is None:
+            for name in ("max_lag", "idle_timeout", "late_stream"):
+                if getattr(bolt, name):
+                    _refuse(component, name, "needs event time: set event_time too, to the name of a field")
+        return cls(
+            key,
+            bolt.event_time,
+            _milliseconds(component, "max_lag", bolt.max_lag, least_ms=0),
+            _optional_ms(component, "idle_timeout", bolt.idle_timeout),
+            _optional_ms(component, "ttl", bolt.ttl),
+            bolt.late_stream,
+            _milliseconds(component, "timer_interval", bolt.timer_interval) / 1000,
+        )
+
+
+def _optional_ms(component: str, name: str, value: Any) -> int | None:
+    return None if value is None else _milliseconds(component, name, value)
+
+
+def _milliseconds(component: str, name: str, value: Any, least_ms: int = 1) -> int:
+    if not isinstance(value, dt.timedelta) or value < least_ms * MILLISECOND:
+        _refuse(component, name, f"must be a timedelta of at least {least_ms} ms, not {value!r}")
+    return round(value / MILLISECOND)
+
+
+def _refuse(component: str, name: str, fault: str) -> NoReturn:
+    raise TopologyError(f"bolt '{component}': {name} {fault}", component=component, field=name)
+
+
+def event_time_ms(component: str, field: str, tup: Tuple) -> int:
+    """Return the event time of a tuple: a whole number of milliseconds, or a datetime with a time zone.
+
+    Raises:
+        ReportedFailedException: the tuple has no valid time.
+    """
+    at = tup[field]
+    if isinstance(at, dt.datetime) and at.tzinfo is not None:
+        return round((at - _EPOCH) / MILLISECOND)
+    if type(at) is int and -MAX_TIME_MS <= at <= MAX_TIME_MS:
+        return at
+    raise ReportedFailedException(
+        f"bolt '{component}': event time field '{field}' of a tuple of '{tup.source_component}', stream "
+        f"'{tup.source_stream}', is {at!r}; a whole number of milliseconds or a datetime with a time zone was expected"
+    )
+
+
+def invalid_key(component: str, field: str, tup: Tuple, value: object) -> ReportedFailedException:
+    """Return the error of a tuple whose key is not one of a state."""
+    return ReportedFailedException(
+        f"bolt '{component}': key field '{field}' of a tuple of '{tup.source_component}', stream "
+        f"'{tup.source_stream}', is {value!r}; a str, bytes or an int was expected"
+    )

@@ -1,0 +1,109 @@
+"""The watermark of one task: the event time before which no tuple is expected any more.
+
+Tuples of one sending task can be out of order, but by at most ``max_lag``: after a tuple of time ``t`` the sender is
+expected to send none before ``t - max_lag``, its *bound*. The watermark is the smallest bound over all senders. It
+exists once every sender has brought a tuple, and never goes back.
+
+A silent sender holds the watermark back. With an idle timeout, a sender that has brought nothing for that long is
+*idle*, and only the bounds of the others count. If all senders are idle, the largest bound is the watermark, so that
+the result does not depend on the order in which they fell silent. A sender that brings a tuple is not idle any more;
+its tuples can be late then.
+"""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+BEFORE_ALL: Final = -(1 << 62)
+"""The value of a watermark that does not exist yet: before every time."""
+
+
+class Watermark:
+    """The watermark of one task over its sending tasks. Times are whole milliseconds.
+
+    ``senders``: the tasks that can send; tasks that are not among them are added when they bring a tuple.
+    ``now_ms``: the processing time, from which silence is counted.
+
+    Attributes:
+        value: the watermark, or BEFORE_ALL.
+        newest: the newest event time of each sender that has brought a tuple.
+    """
+
+    __slots__ = (
+        "_heard",
+        "_idle",
+        "_idle_timeout_ms",
+        "_max_lag_ms",
+        "_silent_ms",
+        "_slowest",
+        "_ticked_ms",
+        "newest",
+        "value",
+    )
+
+    def __init__(self, senders: Iterable[int], max_lag_ms: int, idle_timeout_ms: int | None, now_ms: int) -> None:
+        self.value = BEFORE_ALL
+        self.newest: dict[int, int] = {}
+        self._max_lag_ms = max_lag_ms
+        self._idle_timeout_ms = idle_timeout_ms
+        self._silent_ms = dict.fromkeys(senders, 0)  # at the last tick
+        self._ticked_ms = now_ms
+        self._heard: set[int] = set()  # senders of tuples since the last tick
+        self._idle: set[int] = set()
+        self._slowest: int | None = None  # only a tuple of this sender can raise the watermark; None: any tuple
+
+    def restore(self, value: int, newest: Mapping[int, int]) -> None:
+        """Continue from a checkpoint. No sender is idle at first."""
+        self.value = value
+        self.newest = dict(newest)
+        self._slowest = None
+
+    def came(self, sender: int, at_ms: int) -> None:
+        """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
+        if self._idle_timeout_ms is not None:
+            self._heard.add(sender)
+            self._idle.discard(sender)
+        newest = self.newest.get(sender)
+        if newest is None:
+            self._silent_ms.setdefault(sender, 0)
+            self._slowest = None
+        if newest is None or at_ms > newest:
+            self.newest[sender] = at_ms
+            if self._slowest is None or self._slowest == sender:
+                self._raise()
+
+    def tick(self, now_ms: int) -> None:
+        """Find the idle senders, and raise the watermark if they allow it.
+
+        A task that itself stood still cannot know who was silent meanwhile: no more than half of the idle timeout is
+        counted between two ticks.
+        """
+        timeout_ms = self._idle_timeout_ms
+        if timeout_ms is None:
+            return
+        elapsed_ms = min(now_ms - self._ticked_ms, max(1, timeout_ms // 2))
+        self._ticked_ms = now_ms
+        silent_ms = self._silent_ms
+        for sender in silent_ms:
+            silent_ms[sender] = 0 if sender in self._heard else silent_ms[sender] + elapsed_ms
+        self._heard.clear()
+        idle = {sender for sender, silence_ms in silent_ms.items() if silence_ms >= timeout_ms}
+        if idle != self._idle:
+            self._idle = idle
+            self._raise()
+
+    def _raise(self) -> None:
+        newest, self._slowest = self.newest, None
+        active = [sender for sender in self._silent_ms if sender not in self._idle]
+        if active:
+            self._slowest = next((sender for sender in active if sender not in newest), None)
+            if self._slowest is not None:
+                return
+            self._slowest = min(active, key=newest.__getitem__)
+            bound_ms = newest[self._slowest]
+        elif newest:
+            bound_ms = max(newest.values())
+        else:
+            return
+        self.value = max(self.value, bound_ms - self._max_lag_ms)
