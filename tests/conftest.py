@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import uuid
@@ -55,8 +56,15 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_sessionstart() -> None:
     """Make Hypothesis's table of characters, which takes a second in a fresh checkout. Otherwise the first test that
     draws a text pays for it, and its health check calls the test's own strategy too slow."""
+    gc.disable()  # what is collected from here on lives until the end: see pytest_collection_finish
     with warnings.catch_warnings(action="ignore"):  # Hypothesis warns of slow code at a session's start: this is it
         strategies.text().validate()
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and thousands of tests out of all collections of garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
