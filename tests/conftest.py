@@ -32,8 +32,8 @@ LONG = ("chaos", "fuzz", "network")
 """Folders of which every test is marked as long: ``make test-long``."""
 QUICK = ("simulation", "unit")
 """Folders whose files take seconds. They come last, so that two processes end at about the same time."""
-ONE_PROCESS = ("integration/spark", "integration/badinput")
-"""Folders whose files share a Spark session or a cluster, and so run in one process, from the beginning."""
+ONE_PROCESS = ("integration/spark", "integration/badinput", "browser")
+"""Folders whose files share a Spark session, a cluster or a browser, and so run in one process, from the beginning."""
 
 
 class Folder(pytest.Package):

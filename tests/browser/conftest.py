@@ -10,7 +10,7 @@ from browser_harness import ARGUMENTS, WAIT_MS, Watched, chromium_path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 
-@pytest.fixture(scope="module")  # Playwright's event loop runs as long as it does: other files have loops of their own
+@pytest.fixture(scope="package")  # Playwright's event loop runs as long: other folders have loops of their own
 def browser() -> Iterator[Browser]:
     path = chromium_path()
     if path is None:
