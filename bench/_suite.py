@@ -84,7 +84,7 @@ SUITE: Final = (
         "messages from place to place by a spout and a bolt, by the bare client, and by bytewax",
         "ratio",
         {
-            "kafka": "--system kafka --messages 300000 --pending 20000 --turns 3",
+            "kafka": "--system kafka --messages 200000 --pending 20000 --turns 3",
             "rabbitmq": "--system rabbitmq --messages 60000 --pending 20000 --prefetch 1000 --turns 3",
         },
     ),
