@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from tupletree._sinks.file_commits import Content, FileCommits
 from tupletree._sinks.sql_plan import typed_column
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.arguments import check, check_flag, check_seconds, check_whole
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.formats import Format, FormatError, Json, checked_format
 from tupletree.connectors.transactional_sink import Row, TransactionalSink, check_lengths, faults_of
@@ -55,10 +56,11 @@ class DirectorySink(TransactionalSink):
         timeout_s: float,
     ) -> None:
         self._user = type(self).__name__
-        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-            raise UsageError(f"{self._user}: path is {path!r}; the path of a directory was expected")
-        if not isinstance(max_rows, int) or max_rows < 1 or max_age_s <= 0:
-            raise UsageError(f"{self._user}: max_rows must be a whole number of at least 1, and max_age_s more than 0")
+        is_path = isinstance(path, str | os.PathLike) and bool(os.fspath(path))
+        check(self._user, "path", path, is_path, "the path of a directory")
+        check_whole(self._user, "max_rows", max_rows)
+        check_seconds(self._user, "max_age_s", max_age_s)
+        check_seconds(self._user, "timeout_s", timeout_s)
         self.path = os.path.abspath(os.fspath(path))
         self.fields = list(fields)
         self.gathers = max_rows, max_age_s
@@ -119,6 +121,7 @@ class FileSink(DirectorySink):
         timeout_s: float = 10.0,
     ) -> None:
         self.format = checked_format(self, format)
+        check_flag("FileSink", "header", header)
         if header and not isinstance(format, Csv):
             raise UsageError("FileSink: header is True; only Csv has lines with the names of the fields")
         suffix = "jsonl" if isinstance(format, Json) else "csv" if isinstance(format, Csv) else "txt"
@@ -165,10 +168,9 @@ class ParquetSink(DirectorySink):
         timeout_s: float = 10.0,
     ) -> None:
         check_columns("ParquetSink", columns)
-        if compression not in COMPRESSIONS:
-            raise UsageError(
-                f"ParquetSink: compression is {compression!r}; one of {', '.join(COMPRESSIONS)} was expected"
-            )
+        check(
+            "ParquetSink", "compression", compression, compression in COMPRESSIONS, f"one of {', '.join(COMPRESSIONS)}"
+        )
         super().__init__(path, list(columns), "parquet", max_rows=max_rows, max_age_s=max_age_s, timeout_s=timeout_s)
         self._columns = [typed_column("ParquetSink", name, type_) for name, type_ in columns.items()]
         self._compression = compression

@@ -16,6 +16,7 @@ from tupletree.connectors.avro import Avro
 from tupletree.connectors.beanstalkd import BeanstalkBolt, BeanstalkSpout
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.connectors.file_sinks import FileSink, ParquetSink
 from tupletree.connectors.files import FileSpout, TextFileLog
 from tupletree.connectors.formats import Format, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
 from tupletree.connectors.http import EventStreamSpout, HttpBolt, WebhookSpout, WebSocketSpout
@@ -56,6 +57,7 @@ RIGHT: dict[Any, dict[str, Any]] = {
     Csv: {"fields": ["a"]},
     EventStreamSpout: {"url": "http://host/"},
     ExactlyOnceSinkBolt: {"sink": SINK},
+    FileSink: {"path": "/data", "format": Json(["a"])},
     FileSpout: {"files": "/data"},
     HttpBolt: {"url": "http://host/"},
     Json: {},
@@ -74,6 +76,7 @@ RIGHT: dict[Any, dict[str, Any]] = {
     OutboxBolt: {"url": POSTGRES, "table": "outbox"},
     OutboxSpout: {"url": POSTGRES, "table": "outbox"},
     ParquetLog: {"files": "/data"},
+    ParquetSink: {"path": "/data", "columns": COLUMNS},
     ParquetSpout: {"files": "/data", "fields": ["a"]},
     PlannedLogSpout: {"source": TextFileLog("/data"), "limit": 100},
     PostgresChangesSpout: {"url": POSTGRES, "publication": "shop", "slot": "shop"},
@@ -125,6 +128,7 @@ WRONG: dict[str, list[Any]] = {
     "client_config": ["acks=all", {"no.such": 1}, {3: 4}],
     "client_id": [*NAME, None],
     "columns": [{}, ["word"], {"word": str}, {3: "string"}, {"word": "text"}, {"word": ""}, {"word": "decimal(39,2)"}],
+    "compression": ["zip", 3, None],
     "conf": [3, {"no.such": 1}],
     "consumer": NAME,
     "data": NAME,
@@ -151,6 +155,7 @@ WRONG: dict[str, list[Any]] = {
     "lease_s": SECONDS,
     "limit": [0, *WHOLE],
     "log_id": [3, "", "a/b"],
+    "max_age_s": SECONDS,
     "max_ahead": [0, *WHOLE],
     "max_body_bytes": [0, *WHOLE],
     "max_event_bytes": [0, *WHOLE],
@@ -159,6 +164,7 @@ WRONG: dict[str, list[Any]] = {
     "max_length": [0, -1, "5"],
     "max_message_bytes": [0, *WHOLE],
     "max_per_batch": [0, *WHOLE],
+    "max_rows": [0, *WHOLE],
     "message": [3, int, None],
     "metadata": [3, ["nothing"], [3], {"file": 1}, None],
     "owner": [*NAME, None],
