@@ -11,7 +11,7 @@ from kafka_mock import MockCluster
 
 from tupletree import Backoff, ReliableSpout, TopologyBuilder
 from tupletree.connectors.formats import FormatError, Json, Text
-from tupletree.connectors.kafka import KafkaBolt
+from tupletree.connectors.kafka import KafkaBolt, KafkaSink
 from tupletree.errors import UsageError
 from tupletree.testing import LocalCluster, make_tuple
 from tupletree.testing.simulation.external import current, external
@@ -93,6 +93,15 @@ def test_a_message_that_is_too_large_fails_alone_and_at_once(kafka: MockCluster)
     assert "message 1 failed once and is given up" in given_up
     assert "topic 'a' does not take a message of 2,000,000 bytes" in given_up
     assert written(kafka, "a").keys() == {b"small", b"also small"}
+
+
+def test_a_row_that_is_too_large_for_the_client_is_a_fault_and_no_other(kafka: MockCluster) -> None:
+    sink = KafkaSink(kafka.addresses, "a", key_field="key")
+    largest = 1_000_000 - 64
+    faults = sink.faults([[b"x" * size, b"key"] for size in (largest - 3, largest - 2, 2_000_000)])
+    assert sorted(faults) == [1, 2]
+    assert "2,000,000 bytes is larger than message.max.bytes" in str(faults[2])
+    kafka.produce("a", 0, [b"x" * (largest - 3)], b"key")
 
 
 def test_a_tuple_without_a_usable_key_or_topic_fails_alone(kafka: MockCluster) -> None:

@@ -179,15 +179,22 @@ def plain_record_of(message: Any) -> LogRecord:
 
 
 def record_of(message: Any) -> LogRecord:
-    """Return a message of the client as a record. ``timestamp``: milliseconds since 1970, None if there is none."""
+    """Return a message of the client as a record. ``timestamp``: milliseconds since 1970, None if there is none.
+
+    ``headers``: None if the client cannot read them, as a name is not UTF-8.
+    """
     offset = message.offset()
     kind, time_ms = message.timestamp()
+    try:
+        headers = message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        headers = None
     metadata = (
         message.key(),
         message.topic(),
         message.partition(),
         offset,
         time_ms if kind else None,
-        message.headers() or [],
+        headers,
     )
     return LogRecord(message.value(), offset, offset + 1, metadata)

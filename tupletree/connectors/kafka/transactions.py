@@ -34,6 +34,10 @@ from tupletree.tuples import Tuple
 
 ANSWER_S: Final = 15.0
 """The maximum time of each step of a transaction."""
+MAX_MESSAGE_BYTES: Final = 1_000_000
+"""The client's default of ``message.max.bytes``."""
+OVERHEAD_BYTES: Final = 64
+"""The maximum number of bytes that a message takes beside its value and key."""
 PAUSE_S: Final = 0.1
 """The pause before a note is asked for again, while its group moves to another broker."""
 
@@ -75,6 +79,7 @@ class KafkaSink(TransactionalSink):
         self.config = {**DEFAULTS, **checked_client_config(client_config, {"transactional.id": ""})}
         self.config["bootstrap.servers"] = self.servers
         check_with_client("Producer", self.config)
+        self._max_bytes = int(self.config.get("message.max.bytes", MAX_MESSAGE_BYTES)) - OVERHEAD_BYTES
         self._owner = ""
         self._producer: Any = None
         self._notes: Any = None
@@ -98,7 +103,9 @@ class KafkaSink(TransactionalSink):
         found: dict[int, UsageError] = {}
         for index, row in enumerate(rows):
             try:
-                self._message(row)
+                data, key = self._message(row)
+                if len(data) + len(key or b"") > self._max_bytes:
+                    raise FormatError(f"a message of {len(data):,} bytes is larger than message.max.bytes allows")
             except FormatError as error:
                 found[index] = UsageError(f"{self.title}: {error}")
         return found
