@@ -1,0 +1,93 @@
+"""KeyedProcess in topologies in this process: what outlives a rollback and a topology, and the clock."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from local_components import DoBasic, Log
+from stateful_scene import ALIGNED, FAST, sqlite
+
+from tupletree import FailedException, KeyedProcess, TopologyBuilder
+from tupletree.testing import FeederSpout, LocalCluster
+
+
+class Alarm(KeyedProcess):
+    """Counts the tuples of a key, and emits the count ten after the time of the first, and half a second later."""
+
+    key, event_time = "key", "at"
+    outputs = ("key", "time", "count")
+    default_factory = int
+
+    def on_tuple(self, tup, state, timers):
+        if not state.value:
+            timers.set(tup["at"] + 10)
+            timers.set_processing(timers.now + 500)
+        state.value += 1
+
+    def on_timer(self, key, time, state, timers):
+        yield [key, "clock" if timers.is_processing else time, state.value]
+
+
+def alarms(feeder, sink):
+    builder = TopologyBuilder()
+    builder.set_spout("events", feeder)
+    builder.set_bolt("alarm", Alarm()).fields_grouping("events", ["key"])
+    builder.set_bolt("sink", DoBasic(sink)).shuffle_grouping("alarm")
+    return builder.create_topology()
+
+
+def feed(feeder, *events):
+    for key, at in events:
+        feeder.feed([key, at], (key, at))
+
+
+@pytest.mark.parametrize("conf", [FAST, ALIGNED], ids=["default", "aligned"])
+def test_timers_of_a_killed_topology_fire_when_it_is_submitted_again(conf, tmp_path):
+    conf, rows = {**conf, **sqlite(tmp_path)}, Log()
+    before, after = FeederSpout(["key", "at"]), FeederSpout(["key", "at"])
+
+    def sink(tup, collector):
+        rows.append(list(tup.values))
+
+    with LocalCluster() as cluster:
+        cluster.submit("alarms", alarms(before, sink), conf)
+        feed(before, ("a", 0), ("a", 5), ("b", 9))
+        cluster.wait_until(lambda: len(before.acked) == 3)
+        cluster.kill("alarms")
+        assert not [row for row in rows if row[1] != "clock"]
+        cluster.submit("alarms", alarms(after, sink), conf)
+        feed(after, ("c", 19))
+        cluster.wait_until(lambda: len([row for row in rows if row[0] == "c"]) == 1)
+        cluster.wait_until(lambda: ["a", "clock", 2] in rows and ["b", "clock", 1] in rows)
+    assert [row for row in rows if row[1] != "clock"] == [["a", 10, 2], ["b", 19, 1]]
+
+
+def test_aligned_a_timer_whose_row_fails_fires_again_with_the_value_that_it_had(tmp_path):
+    conf, rows, feeder = {**ALIGNED, **sqlite(tmp_path)}, Log(), FeederSpout(["key", "at"])
+
+    def refuse_once(tup, collector):
+        rows.append(list(tup.values))
+        if len(rows) == 1:
+            raise FailedException("not yet")
+
+    with LocalCluster() as cluster:
+        cluster.submit("alarms", alarms(feeder, refuse_once), conf)
+        feed(feeder, ("a", 0), ("a", 5))
+        cluster.wait_until(lambda: len(feeder.acked) == 2)
+        feed(feeder, ("a", 12))
+        cluster.wait_until(lambda: feeder.failed == [("a", 12)])
+        feed(feeder, ("a", 12))
+        cluster.wait_until(lambda: rows.count(["a", 10, 2]) == 2 and len(feeder.acked) == 3)
+        assert cluster.state("alarms", "alarm")["a"] == 3
+
+
+def test_the_metrics_of_a_keyed_process_are_shown():
+    feeder = FeederSpout(["key", "at"])
+    with LocalCluster(simulated_time=True) as cluster:
+        cluster.submit("alarms", alarms(feeder, lambda tup, collector: None))
+        feed(feeder, ("a", 20_000), ("a", 19_000))
+        cluster.wait_quiet()
+        shown = cluster.metrics("alarms")
+    found = dict(re.findall(r"^tupletree_keyed_(\w+)\{.*\} (.+)$", shown, re.MULTILINE))
+    assert found == {"timers": "2.0", "late_tuples_total": "1.0", "watermark_timestamp_seconds": "20.0"}
