@@ -5,6 +5,7 @@ Nothing runs it. What a user must not have to annotate or ignore stands here wit
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
 from tupletree import (
@@ -13,6 +14,7 @@ from tupletree import (
     BasicBolt,
     BasicStatefulBolt,
     BatchingBolt,
+    KeyedProcess,
     Message,
     NimbusClient,
     ReliableSpout,
@@ -29,6 +31,7 @@ from tupletree import (
 )
 from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
+from tupletree.keyed import KeyState, Timers
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
 
 
@@ -97,6 +100,21 @@ class Count(BasicStatefulBolt):
     def execute(self, tup: Tuple) -> None:
         sale = tup.to(Sale)
         self.state[sale.shop] += sale.amount
+
+
+class Visits(KeyedProcess):
+    key, event_time = "shop", "at"
+    max_lag = timedelta(seconds=5)
+    outputs = ["shop", "visits"]
+    default_factory = int
+
+    def on_tuple(self, tup: Tuple, state: KeyState[int], timers: Timers) -> None:
+        state.value += 1
+        timers.set(tup["at"] + 60_000)
+
+    def on_timer(self, key: str, time: int, state: KeyState[int], timers: Timers) -> Iterator[list[object]]:
+        yield [key, state.value]
+        state.clear()
 
 
 class Typed(BasicBolt):

@@ -13,7 +13,7 @@ from tupletree.tuples import Tuple
 MILLISECOND = dt.timedelta(milliseconds=1)
 _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 MAX_TIME_MS = 1 << 60
-"""The largest time, and the negative of the smallest: some thirty million years from 1970."""
+"""The largest time of a timer, and the negative of the smallest: some thirty million years from 1970."""
 
 
 class Settable(Protocol):
@@ -85,7 +85,7 @@ def _refuse(component: str, name: str, fault: str) -> NoReturn:
 
 
 def event_time_ms(component: str, field: str, tup: Tuple) -> int:
-    """Return the event time of a tuple: a whole number of milliseconds, or a datetime with a time zone.
+    """Return the event time of a tuple that has a datetime with a time zone.
 
     Raises:
         ReportedFailedException: the tuple has no valid time.
@@ -93,8 +93,6 @@ def event_time_ms(component: str, field: str, tup: Tuple) -> int:
     at = tup[field]
     if isinstance(at, dt.datetime) and at.tzinfo is not None:
         return round((at - _EPOCH) / MILLISECOND)
-    if type(at) is int and -MAX_TIME_MS <= at <= MAX_TIME_MS:
-        return at
     raise ReportedFailedException(
         f"bolt '{component}': event time field '{field}' of a tuple of '{tup.source_component}', stream "
         f"'{tup.source_stream}', is {at!r}; a whole number of milliseconds or a datetime with a time zone was expected"
