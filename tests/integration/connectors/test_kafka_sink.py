@@ -116,6 +116,8 @@ def test_opaque_transactions_and_rows_without_a_message_are_refused(place: Kafka
     assert list(sink.fields) == ["word", "key"]
     with pytest.raises(UsageError, match="cannot be written behind an opaque source: another attempt can have other"):
         sink.open("words/out/0", is_opaque=True)
+    with pytest.raises(UsageError, match=r"client_config has 'isolation\.level', which the connector sets itself"):
+        KafkaSink("a:1", "words", client_config={"isolation.level": "read_uncommitted"})
     assert "field 'key' is no key" in str(sink.faults([["a", "b"], ["a", 1.5]])[1])
     sink.open("words/out/0")
     with pytest.raises(UsageError, match="does not take a message"):

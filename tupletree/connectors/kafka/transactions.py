@@ -38,6 +38,10 @@ MAX_MESSAGE_BYTES: Final = 1_000_000
 """The client's default of ``message.max.bytes``."""
 OVERHEAD_BYTES: Final = 64
 """The maximum number of bytes that a message takes beside its value and key."""
+_OWN: Final = {
+    "transactional.id": "",  # of the owner
+    "isolation.level": "read_committed",  # a note is read when its transaction has ended, and not before
+}
 PAUSE_S: Final = 0.1
 """The pause before a note is asked for again, while its group moves to another broker."""
 
@@ -76,7 +80,7 @@ class KafkaSink(TransactionalSink):
         self.key_field = key_field
         extra = [] if key_field is None or key_field in self.format.fields else [key_field]
         self.fields = [*self.format.fields, *extra]
-        self.config = {**DEFAULTS, **checked_client_config(client_config, {"transactional.id": ""})}
+        self.config = {**DEFAULTS, **checked_client_config(client_config, _OWN)}
         self.config["bootstrap.servers"] = self.servers
         check_with_client("Producer", self.config)
         self._max_bytes = int(self.config.get("message.max.bytes", MAX_MESSAGE_BYTES)) - OVERHEAD_BYTES
