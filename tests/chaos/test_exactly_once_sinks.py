@@ -1,6 +1,7 @@
 """kill -9 of workers, ackers and nimbuses under a topology that writes to a sink: each row is written once.
 
-A table shows by its triggers what an upsert hides: every write is logged. Files show what is written twice.
+A table shows by its triggers what an upsert hides: every write is logged. Files and tables of
+a lake show what is written twice.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
+import deltalake
 import pyarrow.parquet as pq
 import pytest
 from kills_in_turn import KILL_EVERY_S, kill_in_turn, workers
@@ -20,6 +22,7 @@ from sink_topology import COLUMNS, sink_topology
 from stateful_topology import line
 from test_stateful_words import await_committed, is_acked
 
+from tupletree.connectors.delta import DeltaSink
 from tupletree.connectors.file_sinks import ParquetSink
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.testing import DevCluster, wait_until
@@ -76,7 +79,22 @@ class ParquetFiles:
         return sorted(zip(table["number"].to_pylist(), table["length"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=[SqliteTable, ParquetFiles])
+class LakeTable:
+    """A Delta table."""
+
+    def __init__(self, directory):
+        self.path = directory / "lake"
+        self.sink = DeltaSink(self.path, COLUMNS)
+
+    def writes(self):
+        return [number for number, _ in self.rows()]
+
+    def rows(self):
+        table = deltalake.DeltaTable(self.path).to_pyarrow_table()
+        return sorted(zip(table["number"].to_pylist(), table["length"].to_pylist(), strict=True))
+
+
+@pytest.fixture(params=[SqliteTable, ParquetFiles, LakeTable])
 def place(request, tmp_path):
     return request.param(tmp_path)
 

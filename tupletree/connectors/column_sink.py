@@ -11,7 +11,7 @@ import pyarrow as pa
 from tupletree._sinks.sql_plan import Roles, check_table
 from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.transactional_sink import Row, TransactionalSink, faults_of
-from tupletree.connectors.typed_rows import arrow_table, check_columns
+from tupletree.connectors.typed_rows import SQL_TYPES, TypedRows, check_columns
 from tupletree.errors import UsageError
 
 
@@ -34,13 +34,13 @@ class ColumnSink(TransactionalSink):
         table_title: str = "table",
     ) -> None:
         check_table(user, table, table_title)
-        check_columns(user, columns)
+        check_columns(user, columns, SQL_TYPES)
         keys = checked_names(user, "key", [key] if isinstance(key, str) else key)
         check(user, "key", key, set(keys) <= set(columns), f"one or several of {', '.join(columns)}")
         values = [name for name in columns if name not in keys]
         self.plan = Roles(table, keys, replace=values, user=user).plan([(name, columns[name]) for name in columns])
-        self.fields = list(columns)
-        self._user = user
+        self._typed = TypedRows(user, columns, key=keys)
+        self.fields = self._typed.fields
 
     def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:
         return faults_of(self.stored, rows)
@@ -54,4 +54,4 @@ class ColumnSink(TransactionalSink):
 
         The error names the value if there is one row.
         """
-        return arrow_table(self._user, f"table {self.plan.table!r}", self.fields, self.plan.columns, rows)
+        return self._typed.table(f"table {self.plan.table!r}", rows).select(self.plan.names)

@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tupletree._sinks.file_commits import Content, FileCommits
-from tupletree._sinks.sql_plan import typed_column
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.arguments import check, check_flag, check_seconds, check_whole
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.formats import Format, FormatError, Json, checked_format
 from tupletree.connectors.transactional_sink import Row, TransactionalSink, check_lengths, faults_of
-from tupletree.connectors.typed_rows import arrow_table, check_columns
+from tupletree.connectors.typed_rows import Columns, TypedRows
 from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
@@ -149,8 +148,8 @@ class ParquetSink(DirectorySink):
 
         ParquetSink("/data/visits", {"user": "string", "page": "string", "at": "timestamp"})
 
-    ``columns``: the fields and their types, as of ColumnSink: ``tinyint smallint int bigint float double decimal(p,s)
-    string timestamp timestamp_ntz date boolean``, with values of the matching plain types of Python. None is NULL.
+    ``columns``: the fields and their types, as of ``TypedRows``: a dict with names of Spark's types, a NamedTuple, a
+    dataclass or a schema of Arrow. Values have the matching plain types of Python. None is NULL.
     ``compression``: none, snappy, gzip, lz4 or zstd. Other arguments and errors: as of FileSink. DirectorySink has the
     guarantees.
     """
@@ -160,26 +159,27 @@ class ParquetSink(DirectorySink):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        columns: Mapping[str, str],
+        columns: Columns,
         *,
         compression: str = "snappy",
         max_rows: int = 10_000,
         max_age_s: float = 5.0,
         timeout_s: float = 10.0,
     ) -> None:
-        check_columns("ParquetSink", columns)
+        self._typed = TypedRows("ParquetSink", columns)
         check(
             "ParquetSink", "compression", compression, compression in COMPRESSIONS, f"one of {', '.join(COMPRESSIONS)}"
         )
-        super().__init__(path, list(columns), "parquet", max_rows=max_rows, max_age_s=max_age_s, timeout_s=timeout_s)
-        self._columns = [typed_column("ParquetSink", name, type_) for name, type_ in columns.items()]
+        super().__init__(
+            path, self._typed.fields, "parquet", max_rows=max_rows, max_age_s=max_age_s, timeout_s=timeout_s
+        )
         self._compression = compression
 
     def content(self, rows: Sequence[Row]) -> Content:
-        return memoryview(self._parquet(arrow_table(self._user, self.target, self.fields, self._columns, rows)))
+        return memoryview(self._parquet(self._typed.table(self.target, rows)))
 
     def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:
-        return faults_of(lambda some: arrow_table(self._user, self.target, self.fields, self._columns, some), rows)
+        return faults_of(lambda some: self._typed.table(self.target, some), rows)
 
     def _parquet(self, table: pa.Table) -> Any:
         stream = pa.BufferOutputStream()

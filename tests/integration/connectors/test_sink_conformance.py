@@ -8,12 +8,23 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sink_places import FilesPlace, ParquetPlace, PostgresPlace, RedisPlace, SinkPlace, SqlitePlace
+from sink_places import (
+    DeltaPlace,
+    FilesPlace,
+    IcebergPlace,
+    ParquetPlace,
+    PostgresPlace,
+    RedisPlace,
+    SinkPlace,
+    SqlitePlace,
+)
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
@@ -47,15 +58,26 @@ def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
         server.close()
 
 
-WITH_KEYS = ["sqlite", "postgres", "redis"]
+KEYED = ["sqlite", "postgres", "redis"]
+"""The places where a row replaces the row of its key."""
+FILES = ["json_lines", "parquet"]
+"""The places where an attempt can be taken back, and rows have no keys."""
+APPENDED = ["delta", pytest.param("iceberg", marks=pytest.mark.long)]
+"""The places where rows are appended for good."""
 IN_FILES: dict[str, Callable[[Path], SinkPlace]] = {
     "sqlite": SqlitePlace,
     "json_lines": FilesPlace,
     "parquet": ParquetPlace,
+    "delta": DeltaPlace,
+    "iceberg": IcebergPlace,
 }
 
+keyed = pytest.mark.parametrize("place", KEYED, indirect=True)
+replaced = pytest.mark.parametrize("place", KEYED + FILES, indirect=True)
+appended = pytest.mark.parametrize("place", APPENDED, indirect=True)
 
-@pytest.fixture(params=[*WITH_KEYS, "json_lines", "parquet"])
+
+@pytest.fixture(params=[*KEYED, *FILES, *APPENDED])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> SinkPlace:
     if request.param in IN_FILES:
         return IN_FILES[request.param](tmp_path)
@@ -82,24 +104,36 @@ def commit(sink: TransactionalSink, txid: int, rows: dict[str, int], attempt: in
     sink.commit(TransactionAttempt(txid, attempt), list(rows.items()))
 
 
+def assert_written(place: SinkPlace, *transactions: Mapping[str, int]) -> None:
+    """The table has the rows of these transactions in their order, each once, and no others."""
+    rows = [row for each in transactions for row in each.items()]
+    assert sorted(place.counts()) == sorted(dict(rows).items() if place.has_keys else rows)
+
+
+@keyed
 def test_a_row_replaces_the_row_of_its_key_and_the_last_of_a_transaction_wins(
     place: SinkPlace, opened: OwnSink
 ) -> None:
     sink = opened()
     sink.commit(TransactionAttempt(1, 1), [("a", 1), ("b", 1), ("a", 2)])
     commit(sink, 2, {"b": 3, "c": 4})
-    assert place.counts() == {"a": 2, "b": 3, "c": 4}
+    assert_written(place, {"a": 2, "b": 3, "c": 4})
 
 
 def test_the_note_of_a_transaction_is_found_by_a_later_life_of_its_owner(place: SinkPlace, opened: OwnSink) -> None:
     commit(opened(), 1, {"a": 1})
     commit(opened(), 1, {"a": 5, "b": 5}, attempt=2)
-    assert place.counts() == {"a": 1}
+    assert_written(place, {"a": 1})
     commit(opened(), 2, {"b": 6})
-    assert place.counts() == {"a": 1, "b": 6}
+    assert_written(place, {"a": 1}, {"b": 6})
 
 
-@pytest.mark.parametrize("is_opaque", [False, True])
+@pytest.mark.parametrize(
+    ("place", "is_opaque"),
+    [(name, is_opaque) for name in KEYED + FILES for is_opaque in (False, True)]
+    + [("delta", False), pytest.param("iceberg", False, marks=pytest.mark.long)],
+    indirect=["place"],
+)
 def test_an_owner_that_was_overtaken_is_refused_and_writes_nothing(
     place: SinkPlace, opened: OwnSink, is_opaque: bool
 ) -> None:
@@ -109,7 +143,7 @@ def test_an_owner_that_was_overtaken_is_refused_and_writes_nothing(
     commit(new, 2, {"a": 2})
     with pytest.raises(StaleAttemptError, match=r"transaction 1 \(attempt 0.1\) is over"):
         commit(old, 1, {"a": 1, "b": 1})
-    assert place.counts() == {"a": 2}
+    assert_written(place, {"a": 1}, {"a": 2})
 
 
 def test_each_owner_has_a_note_of_its_own(place: SinkPlace, opened: OwnSink) -> None:
@@ -118,9 +152,10 @@ def test_each_owner_has_a_note_of_its_own(place: SinkPlace, opened: OwnSink) -> 
     commit(second, 1, {"b": 1})
     commit(second, 2, {"b": 2})
     commit(first, 5, {"a": 9})
-    assert place.counts() == {"a": 1, "b": 2}
+    assert_written(place, {"a": 1}, {"b": 1}, {"b": 2})
 
 
+@replaced
 def test_a_replay_with_other_rows_takes_back_what_the_attempt_before_has_written(
     place: SinkPlace, opened: OwnSink
 ) -> None:
@@ -128,33 +163,69 @@ def test_a_replay_with_other_rows_takes_back_what_the_attempt_before_has_written
     commit(sink, 1, {"a": 1, "b": 1})
     commit(sink, 2, {"a": 2, "c": 2}, attempt=2)
     commit(opened(is_opaque=True), 2, {"b": 3, "d": 3}, attempt=3)
-    assert place.counts() == {"a": 1, "b": 3, "d": 3}
+    assert_written(place, {"a": 1, "b": 1}, {"b": 3, "d": 3})
     commit(sink, 2, {"e": 4}, attempt=3)
-    assert place.counts() == {"a": 1, "b": 3, "d": 3}
+    assert_written(place, {"a": 1, "b": 1}, {"b": 3, "d": 3})
     with pytest.raises(StaleAttemptError, match=r"attempt 0.2\) is over"):
         commit(sink, 2, {"a": 2, "c": 2}, attempt=2)
     commit(sink, 2, {}, attempt=4)
-    assert place.counts() == {"a": 1, "b": 1}
+    assert_written(place, {"a": 1, "b": 1})
 
 
+@replaced
 def test_what_one_owner_takes_back_leaves_the_rows_of_others_alone(place: SinkPlace, opened: OwnSink) -> None:
     first, second = opened("words/count/0", is_opaque=True), opened("words/count/1", is_opaque=True)
     commit(first, 1, {"a": 1})
     commit(second, 1, {"b": 1})
     commit(first, 1, {"c": 2}, attempt=2)
-    assert place.counts() == {"b": 1, "c": 2}
+    assert_written(place, {"b": 1, "c": 2})
     commit(second, 1, {}, attempt=2)
-    assert place.counts() == {"c": 2}
+    assert_written(place, {"c": 2})
+
+
+@appended
+def test_where_rows_are_appended_opaque_transactions_are_refused(place: SinkPlace, opened: OwnSink) -> None:
+    with pytest.raises(UsageError, match="cannot be written behind an opaque source: another attempt can have other"):
+        opened(is_opaque=True)
+
+
+def test_of_lives_that_commit_at_the_same_time_one_writes(place: SinkPlace, opened: OwnSink) -> None:
+    lives = [opened() for _ in range(3)]
+    others = [opened(f"words/count/{number}") for number in (1, 2)]
+    with ThreadPoolExecutor(len(lives) + len(others)) as threads:
+        for txid in range(1, 6):
+            begin = threading.Barrier(len(lives) + len(others))
+            ends = [threads.submit(commit_with, begin, life, txid, {f"a{txid}": 1}) for life in lives]
+            ends += [
+                threads.submit(commit_with, begin, other, txid, {f"{index}-{txid}": 1})
+                for index, other in enumerate(others)
+            ]
+            for end in ends:
+                end.result(60)
+    rows = [{f"a{txid}": 1, f"0-{txid}": 1, f"1-{txid}": 1} for txid in range(1, 6)]
+    assert_written(place, *rows)
+
+
+def commit_with(begin: threading.Barrier, sink: TransactionalSink, txid: int, rows: dict[str, int]) -> None:
+    """Commit when all others are ready, as often as it takes."""
+    begin.wait(30)
+    wait_until(lambda: committed(sink, txid, rows), 30, what="the commit succeeds")
 
 
 CHILD = """
-import os, pickle, signal, sys
+import os, pickle, signal, sys, time
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree.attempt import TransactionAttempt
+from tupletree.errors import UnavailableError
 sink = pickle.load(sys.stdin.buffer)
 sink.open("words/count/0")
 print("begins", flush=True)
-sink.commit(TransactionAttempt(1, 1), [("a", 1)])
+while True:
+    try:
+        sink.commit(TransactionAttempt(1, 1), [("a", 1)])
+        break
+    except UnavailableError:
+        time.sleep(0.1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -181,9 +252,9 @@ def test_a_crash_after_the_commit_leaves_rows_and_note(
 ) -> None:
     begin(committing, place.sink())
     assert committing.wait(30) == -signal.SIGKILL
-    assert place.counts() == {"a": 1}
+    assert_written(place, {"a": 1})
     commit(opened(), 1, {"b": 1})
-    assert place.counts() == {"a": 1}
+    assert_written(place, {"a": 1})
 
 
 def test_a_crash_before_the_commit_leaves_neither(
@@ -194,9 +265,9 @@ def test_a_crash_before_the_commit_leaves_neither(
         begin(committing, place.sink())
         os.kill(committing.pid, signal.SIGKILL)
         assert committing.wait(30) == -signal.SIGKILL
-    assert place.counts() == {"z": 0}
+    assert_written(place, {"z": 0})
     commit(opened(), 1, {"b": 1})
-    assert place.counts() == {"b": 1, "z": 0}
+    assert_written(place, {"b": 1}, {"z": 0})
 
 
 def test_while_the_system_gives_no_answer_the_commit_is_unavailable_and_succeeds_later(
@@ -207,7 +278,7 @@ def test_while_the_system_gives_no_answer_the_commit_is_unavailable_and_succeeds
     with place.hold(), pytest.raises(UnavailableError):
         commit(sink, 2, {"a": 2})
     wait_until(lambda: committed(sink, 2, {"a": 2}), 30, what="the commit succeeds")
-    assert place.counts() == {"a": 2}
+    assert_written(place, {"a": 1}, {"a": 2})
 
 
 def test_a_connection_that_is_cut_is_opened_again(place: SinkPlace, opened: OwnSink) -> None:
@@ -216,7 +287,7 @@ def test_a_connection_that_is_cut_is_opened_again(place: SinkPlace, opened: OwnS
         commit(sink, txid, {"a": txid})
         place.cut()
         wait_until(lambda: committed(sink, txid, {"a": 100}), 30, what="the note is found")  # noqa: B023
-        assert place.counts() == {"a": txid}
+        assert_written(place, *({"a": each} for each in range(1, txid + 1)))
 
 
 def committed(sink: TransactionalSink, txid: int, rows: dict[str, int]) -> bool:
@@ -227,13 +298,13 @@ def committed(sink: TransactionalSink, txid: int, rows: dict[str, int]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("place", WITH_KEYS, indirect=True)
+@keyed
 def test_a_row_without_a_key_is_refused(place: SinkPlace) -> None:
     [fault] = place.sink().faults([(None, 1)]).values()
     assert "the value None of field 'word' cannot be stored as string: it is part of the key" in str(fault)
 
 
-@pytest.mark.parametrize("place", [*WITH_KEYS, "parquet"], indirect=True)
+@pytest.mark.parametrize("place", [*KEYED, "parquet", *APPENDED], indirect=True)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -253,7 +324,7 @@ def test_a_value_that_cannot_be_stored_is_named_and_its_transaction_writes_nothi
     assert {index: message in str(error) for index, error in sink.faults(rows).items()} == {1: True}
     with pytest.raises(UsageError):
         sink.commit(TransactionAttempt(2, 1), rows)
-    assert place.counts() == {"a": 1}
+    assert_written(place, {"a": 1})
     assert not sink.faults([("a", 2), ("c", None)])
 
 
@@ -263,7 +334,7 @@ def test_rows_are_written_at_least_once_without_a_note(place: SinkPlace) -> None
         sink.write([("a", 1), ("b", 2)])
     sink.close()
     sink.write([("b", 3)])
-    assert place.counts() == {"a": 1, "b": 3}
+    assert_written(place, {"a": 1, "b": 2}, {"a": 1, "b": 2}, {"b": 3})
     sink.close()
 
 

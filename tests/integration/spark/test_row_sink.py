@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import pickle
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.delta import DeltaSink
 from tupletree.connectors.file_sinks import ParquetSink
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import StaleAttemptError, UsageError
@@ -80,6 +84,25 @@ def test_a_time_of_spark_is_stored_in_utc(spark: SparkSession, tmp_path: Path) -
     run.sink.commit(which, run.sink.stage(which, result))
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT at FROM counts").fetchall() == [("2024-05-06 07:08:09",)]
+
+
+def test_rows_with_lists_and_structs_are_appended_to_a_table_of_a_lake_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines = pa.list_(pa.struct({"sku": pa.string(), "n": pa.int64()}))
+    columns = pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC"), "lines": lines})
+    result = spark.sql(
+        "SELECT 1L AS id, timestamp'2024-05-06 07:08:09Z' AS at, array(struct('a' AS sku, 2L AS n)) AS lines"
+    )
+    for attempt in (1, 2):
+        sink = RowSink(DeltaSink(tmp_path / "orders", columns))
+        sink.open(SinkScope("orders", False, spark))
+        which = TransactionAttempt(1, attempt)
+        sink.commit(which, sink.stage(which, result))
+    at = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
+    assert deltalake.DeltaTable(tmp_path / "orders").to_pyarrow_table().to_pylist() == [
+        {"id": 1, "at": at, "lines": [{"sku": "a", "n": 2}]}
+    ]
 
 
 @pytest.mark.parametrize(

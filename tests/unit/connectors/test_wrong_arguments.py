@@ -15,11 +15,13 @@ from tupletree.component import Bolt, Spout
 from tupletree.connectors.avro import Avro
 from tupletree.connectors.beanstalkd import BeanstalkBolt, BeanstalkSpout
 from tupletree.connectors.csv_format import Csv
+from tupletree.connectors.delta import DeltaSink
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.file_sinks import FileSink, ParquetSink
 from tupletree.connectors.files import FileSpout, TextFileLog
 from tupletree.connectors.formats import Format, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
 from tupletree.connectors.http import EventStreamSpout, HttpBolt, WebhookSpout, WebSocketSpout
+from tupletree.connectors.iceberg import IcebergSink
 from tupletree.connectors.kafka import KafkaBolt, KafkaLog, KafkaSink, KafkaSpout
 from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.log_spout import LogSpout
@@ -55,11 +57,13 @@ RIGHT: dict[Any, dict[str, Any]] = {
     BeanstalkBolt: {"address": "host:11300"},
     BeanstalkSpout: {"address": "host:11300"},
     Csv: {"fields": ["a"]},
+    DeltaSink: {"uri": "/lake/sales", "columns": COLUMNS},
     EventStreamSpout: {"url": "http://host/"},
     ExactlyOnceSinkBolt: {"sink": SINK},
     FileSink: {"path": "/data", "format": Json(["a"])},
     FileSpout: {"files": "/data"},
     HttpBolt: {"url": "http://host/"},
+    IcebergSink: {"catalog": "lake", "table": "shop.sales", "columns": COLUMNS},
     Json: {},
     KafkaBolt: {"bootstrap_servers": "host:9092", "topic": "orders"},
     KafkaLog: KAFKA,
@@ -123,6 +127,7 @@ WRONG: dict[str, list[Any]] = {
     "answer": ["later", None],
     "are_complete": FLAG,
     "bootstrap_servers": ["host", "host:port", 9092, [], [9092], None],
+    "catalog": ["", {}, 3, None, {"uri": 1}],
     "channel": FIELD,
     "claim_after_s": SECONDS,
     "client_config": ["acks=all", {"no.such": 1}, {3: 4}],
@@ -195,6 +200,7 @@ WRONG: dict[str, list[Any]] = {
     "snapshot": FLAG,
     "start": ["first", 3, None],
     "static_members": FLAG,
+    "storage_options": ["a=b", {"a": 1}, 3],
     "stream": [*NAME, None],
     "subject": [*NAME, "a b", None],
     "subscribe": [3, [3], {"a": 1}],
@@ -206,6 +212,7 @@ WRONG: dict[str, list[Any]] = {
     "topics": [3, "", [], "two words", [3], ["a", "a"], None],
     "ttr_s": [0, *WHOLE],
     "tube": [3, "", "a b", "-a", Json()],
+    "uri": [3, "", None],
     "url": URL,
     "username": [3, ""],
 }
@@ -213,6 +220,7 @@ WRONG: dict[str, list[Any]] = {
 
 OF_CLASS: dict[tuple[Any, str], list[Any]] = {
     (Csv, "fields"): [3, "a", [3], [], ["a", "a"], {"a": "float"}, {"a": None}],
+    (IcebergSink, "table"): [3, "", "sales", ".sales", None],
     (Json, "fields"): [3, "", [3], [], ["a", "a"], int],
     (KafkaSink, "topic"): [3, "", ["a"], None],
     (LogSpout, "source"): SOURCE,
