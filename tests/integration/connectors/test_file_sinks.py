@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
@@ -114,6 +114,21 @@ def test_the_own_spouts_read_what_the_sinks_write(tmp_path: Path) -> None:
         assert [tuple(format.decode(line)) for line in read(spout.source)] == odd
     ParquetSink(tmp_path / "parquet", COLUMNS).write([*odd, ("none", None)])
     assert read(ParquetLog(tmp_path / "parquet", list(COLUMNS))) == [*odd, ("none", None)]
+
+
+class Order(NamedTuple):
+    number: int
+    skus: list[str]
+    raw: bytes | None
+
+
+def test_columns_of_parquet_may_be_a_record_with_lists(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path / "orders", Order)
+    rows = [Order(1, ["a", "b"], b"\xff"), Order(2, [], None)]
+    sink.write(rows)
+    assert [Order(**row) for file in files(tmp_path / "orders") for row in pq.read_table(file).to_pylist()] == rows
+    [fault] = sink.faults([Order(3, [], None), (4, ["a", 5], None)]).values()
+    assert "of field 'skus' cannot be stored as list<item: string>: an item is of type int" in str(fault)
 
 
 def test_while_the_directory_is_missing_tuples_are_replayed(cluster: LocalCluster, tmp_path: Path) -> None:
