@@ -8,7 +8,9 @@
 
 **Lanes.** A lane has the messages of one source in their order, such as those of a partition. They end in any order.
 ``position`` of a lane is the position up to which all its messages are done: a reader that resumes after ``position``
-repeats some messages and loses none. A task that reads one source needs one lane only, which is there already.
+repeats some messages and loses none. A task that reads one source needs one lane only, which is there already. The lane
+of a source without positions, such as a queue, has the messages that are not done, and no order: a message that never
+ends costs no memory for the later ones.
 
 **Generations.** A lane ends, for example after a reconnect to the source, which then delivers again all messages that
 are not done, or when another task takes over its partition. Acks and fails of messages of an ended lane are ignored.
@@ -34,21 +36,23 @@ class Lane:
 
     Attributes:
         position: the position up to which all messages are done. May be read by any thread.
-        finished: the number of messages in the prefix that is done.
+        finished: the number of messages in the prefix that is done; 0 in a lane without order.
+        is_ordered: false if the source has no positions.
     """
 
-    __slots__ = ("begun", "finished", "live", "position", "positions")
+    __slots__ = ("begun", "finished", "is_ordered", "live", "position", "positions")
 
-    def __init__(self, position: Any = None) -> None:
+    def __init__(self, position: Any = None, *, is_ordered: bool = True) -> None:
         self.position = position
+        self.is_ordered = is_ordered
         self.finished = 0
         self.begun = 0
         self.live: set[int] = set()  # numbers of messages that are not done
         self.positions: deque[Any] = deque()  # from the first message not done; cheap for the garbage collector
 
     def __len__(self) -> int:
-        """The number of messages from the oldest that is not done up to the newest."""
-        return len(self.positions)
+        """The number of messages from the oldest that is not done to the newest; without order, of those not done."""
+        return len(self.positions) if self.is_ordered else len(self.live)
 
     @property
     def newest(self) -> Any:
@@ -93,11 +97,11 @@ class Pending:
 
 
 class Replay:
-    """The messages of one task."""
+    """The messages of one task. ``is_ordered``: false if those that are begun without a lane have no positions."""
 
-    def __init__(self, retry: Backoff) -> None:
+    def __init__(self, retry: Backoff, *, is_ordered: bool = True) -> None:
         self.retry = retry
-        self.lane = Lane()
+        self.lane = Lane(is_ordered=is_ordered)
         """The lane of messages that are begun without one."""
         self.due_s = math.inf
         """When the next message is to be emitted again; infinity if none waits."""
@@ -105,7 +109,7 @@ class Replay:
         self._waiting: list[tuple[float, int, int, Pending]] = []
 
     def __len__(self) -> int:
-        """The number of messages from the oldest that is not done up to the newest."""
+        """The length of the lane of messages that are begun without one."""
         return len(self.lane)
 
     @property
@@ -127,7 +131,8 @@ class Replay:
         number = lane.begun
         lane.begun = number + 1
         lane.live.add(number)
-        lane.positions.append(position)
+        if lane.is_ordered:
+            lane.positions.append(position)
         return Pending(number, lane, row, stream, number if id is None else id)
 
     def done(self, pending: Pending) -> bool:
@@ -138,7 +143,7 @@ class Replay:
             return False
         pending.row = None
         live.remove(number)
-        if number != lane.finished:
+        if number != lane.finished or not lane.is_ordered:
             return True
         positions = lane.positions
         while positions and number not in live:
@@ -201,7 +206,7 @@ class Replay:
     def reset(self, position: Any = None) -> None:
         """Begin a new generation. Its messages are those after ``position``."""
         self.end(self.lane)
-        self.lane = Lane(position)
+        self.lane = Lane(position, is_ordered=self.lane.is_ordered)
 
     def _set_due(self) -> None:
         self.due_s = self._waiting[0][0] if self._waiting else math.inf

@@ -134,7 +134,8 @@ class SpoutDeclarer(ComponentDeclarer):
         For every spout that emits with message ids. The spout gets ``ack`` for a message that is processed or given up,
         and never ``fail``. Failures by a bolt and timeouts count as attempts. A message whose tree was lost with a
         worker or an acker is always emitted again. A message given up is reported as an error, unless there are dead
-        letters.
+        letters. No new messages are asked for while 100,000 are stored, or ``max_ahead`` if the spout has an attribute
+        of this name.
 
         Raises:
             TopologyError: ``retry`` is not a Backoff, or the spout's rows have no message ids.

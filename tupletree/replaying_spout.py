@@ -8,7 +8,7 @@ source when the tree of the letter is complete: a letter that fails is emitted a
 from __future__ import annotations  # pure
 
 import math
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
@@ -29,6 +29,7 @@ class ReplayingSpout(Spout):
     retry: Backoff
     dead_letters: str | None = None
 
+    _is_ordered: ClassVar[bool] = True  # false if messages have no positions
     _kept: Replay | None = None
     _given_up: int = 0
 
@@ -36,7 +37,7 @@ class ReplayingSpout(Spout):
     def _replay(self) -> Replay:
         """The messages of this task. Created on first use: a subclass need not call this class's ``open``."""
         if self._kept is None:
-            replay = self._kept = Replay(self.retry)
+            replay = self._kept = Replay(self.retry, is_ordered=self._is_ordered)
             text = "Failed messages that wait to be emitted again."
             self.context.register_own("spout_waiting_messages", "gauge", text, lambda: replay.waiting)
             text = "Messages given up after their last attempt: dead letters, or reported errors."

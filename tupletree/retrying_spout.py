@@ -17,8 +17,17 @@ from tupletree.replaying_spout import ReplayingSpout
 class RetryingSpout(ReplayingSpout):
     """Wraps a spout, and stores each message that the spout emits until the message is processed or given up.
 
-    The wrapped spout's ``ack`` is called in both cases; its ``fail`` is never called.
+    The wrapped spout's ``ack`` is called in both cases; its ``fail`` is never called. Its ``next_tuple`` is not called
+    while ``max_ahead`` messages are stored: those that wait to be emitted again do not count towards
+    ``topology.max.spout.pending``, and an outage would fill the memory with new ones.
+
+    Attributes:
+        max_ahead: the number of stored messages from which on no new ones are asked for; an attribute of this name of
+            the wrapped spout replaces it.
     """
+
+    max_ahead: int = 100_000
+    _is_ordered = False
 
     def __init__(self, spout: Spout, retry: Backoff) -> None:
         if is_generator(spout.next_tuple):
@@ -29,6 +38,7 @@ class RetryingSpout(ReplayingSpout):
             )
         self.spout = spout
         self.retry = retry
+        self.max_ahead = getattr(spout, "max_ahead", self.max_ahead)
         self.blocking = spout.blocking
         self.paces_itself = spout.paces_itself
 
@@ -65,7 +75,9 @@ class RetryingSpout(ReplayingSpout):
         self.spout.deactivate()
 
     def next_tuple(self) -> Any:
-        return None if self._send_due() else self.spout.next_tuple()
+        if self._send_due() or len(self._replay) >= self.max_ahead:
+            return None
+        return self.spout.next_tuple()
 
     def begin(self, row: Sequence[Any], msg_id: Any, stream: str, task: int | None) -> tuple[int, ...]:
         """Emit a message of the spout."""

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tupletree._stores.pool import Connections
 from tupletree.errors import UnavailableError, UsageError
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
     Prepare = Callable[[Connection], None]
+
+PROGRAM_LIMIT_EXCEEDED: Final = "54"
+"""The class of SQLSTATE codes of statements that fail at each attempt, though the client calls them operational."""
 
 R = TypeVar("R")
 
@@ -93,15 +96,21 @@ class PostgresAddress:
 
         Raises:
             UnavailableError: the server cannot be reached or gave up, or one of the ``temporary`` errors occurred.
-            UsageError: the server refused a statement on the table, or the ``kind`` of thing, of this name.
+            UsageError: the server refused a statement on the table, or the ``kind`` of thing, of this name, also
+                because a limit of the server is exceeded, as by a row too large for an index.
         """
         psycopg = library(self._user)
         try:
             yield
         except (psycopg.OperationalError, psycopg.InternalError, *temporary) as error:
+            if (getattr(error, "sqlstate", None) or "").startswith(PROGRAM_LIMIT_EXCEEDED):
+                raise self._refusal(kind, name, error) from error
             raise UnavailableError(f"{self.where}: {first_line(error)}") from error
         except psycopg.Error as error:
-            raise UsageError(f"{self.where}: {kind} {name!r}: {first_line(error)}") from error
+            raise self._refusal(kind, name, error) from error
+
+    def _refusal(self, kind: str, name: str, error: Exception) -> UsageError:
+        return UsageError(f"{self.where}: {kind} {name!r}: {first_line(error)}")
 
     def close(self) -> None:
         """Close idle connections. They are opened again when needed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -27,10 +28,12 @@ from sink_places import (
 )
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer
+from tupletree import TopologyBuilder
 from tupletree.attempt import TransactionAttempt
+from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
-from tupletree.testing import wait_until
+from tupletree.testing import FeederSpout, LocalCluster, wait_until
 
 OwnSink = Callable[..., TransactionalSink]
 AnyServer = TypeVar("AnyServer", PostgresServer, RedisServer)
@@ -357,3 +360,16 @@ def test_a_missing_right_is_refused_without_rows_too(postgres_server: PostgresSe
     place.url += f"%20-crole%3D{place.schema}"
     with contextlib.closing(place.sink()) as sink, pytest.raises(UsageError, match="permission denied for table count"):
         sink.write([])
+
+
+def test_a_row_too_large_for_an_index_fails_alone(postgres_server: PostgresServer) -> None:
+    place, feeder, builder = PostgresPlace(postgres_server), FeederSpout(["word", "count"]), TopologyBuilder()
+    builder.set_bolt("out", RowSinkBolt(place.sink())).shuffle_grouping(builder.set_spout("words", feeder))
+    with LocalCluster() as cluster:
+        cluster.submit("words", builder.create_topology())
+        for msg_id, word in enumerate(["a", random.Random(1).randbytes(6000).hex(), "b"]):
+            feeder.feed([word, msg_id], msg_id)
+        cluster.wait_until(lambda: len(feeder.acked) + len(feeder.failed) == 3)
+        assert (sorted(feeder.acked), feeder.failed, place.counts()) == ([0, 2], [1], {"a": 0, "b": 2})
+        [(_, error)] = cluster.errors("words")
+        assert isinstance(error, UsageError) and "table 'counts': index row requires" in str(error)

@@ -221,6 +221,33 @@ def test_direct_messages_go_to_the_same_task_again(cluster: Any) -> None:
     assert len(seen) == 2 and seen[0] == seen[1]
 
 
+def test_an_outage_admits_no_more_messages_than_the_spout_may_store(cluster: Any) -> None:
+    seen, is_back = Log(), Log()
+
+    def step(tup: Any, collector: Any) -> None:
+        seen.append(tup[0])
+        if not is_back:
+            raise FailedException("the database is away")
+
+    class Few(Numbers):
+        max_ahead = 5
+
+    builder = TopologyBuilder()
+    spout = Few(20, log := Log())
+    numbers = builder.set_spout("numbers", spout).set_retry(Backoff(first_s=1, factor=1, max_attempts=None))
+    builder.set_bolt("step", DoBasic(step)).shuffle_grouping(numbers)
+    cluster.submit("t", builder.create_topology(), {"topology.max.spout.pending": 3})
+    for _ in range(20):
+        cluster.advance(1)
+        cluster.wait_quiet()
+    assert len(seen) > 20 and set(seen) == set(range(5)) and log == []
+    is_back.append(True)
+    for _ in range(3):
+        cluster.advance(1)
+        cluster.wait_quiet()
+    assert {name for _, name in log} == {f"m{number}" for number in range(20)} and len(log) == 20
+
+
 def test_mistakes_are_refused() -> None:
     class Yields(Spout):
         outputs = ("number",)

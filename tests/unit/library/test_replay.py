@@ -92,6 +92,19 @@ def test_a_message_without_an_id_has_its_number() -> None:
     assert [replay.begin([1], "default").id, replay.begin([1], "default", "x").id] == [0, "x"]
 
 
+def test_a_message_without_end_costs_nothing_for_the_later_ones_of_a_source_without_positions() -> None:
+    replay = Replay(RETRY, is_ordered=False)
+    poison = replay.begin(["poison"], "default")
+    for number in range(1000):
+        assert replay.done(replay.begin([number], "default"))
+    assert len(replay) == 1 and not replay.lane.positions
+    replay.reset()
+    assert not replay.done(poison)
+    first, second = (replay.begin([number], "default") for number in range(2))
+    assert replay.done(second) and not replay.done(second) and len(replay) == 1
+    assert replay.done(first) and len(replay) == 0 and not replay.lane.positions
+
+
 def test_lanes_have_positions_of_their_own_and_end_alone() -> None:
     replay = Replay(RETRY)
     lanes = Lane(100), Lane(200)

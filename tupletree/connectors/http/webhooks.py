@@ -66,6 +66,7 @@ class WebhookSpout(ReplayingSpout):
     """
 
     retry: Backoff = Backoff(first_s=0.1, factor=2, max_s=1, max_attempts=3)
+    _is_ordered = False
 
     def __init__(
         self,
