@@ -116,6 +116,9 @@ class Tube(_Connection, QueueSource):
 
     def open(self, prefetch: int, task_index: int) -> None:
         self.connect(watch=self.tube)
+        with self.refusals():
+            stats = self._client.stats()
+        self._server = stats.get("id", stats["pid"])  # a server that starts again may count jobs from 1 again
 
     def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
         found: list[Delivery] = []
@@ -128,7 +131,7 @@ class Tube(_Connection, QueueSource):
                     break
                 except (self._greenstalk.DeadlineSoonError, self._greenstalk.NotFoundError):
                     break  # a message in process is touched soon, or is delivered again
-            found.append(Delivery(job.body, job.id, str(job.id), reserves))
+            found.append(Delivery(job.body, job.id, f"{job.id} of server {self._server}", reserves))
         if not found:
             time.sleep(wait_s)  # reserve waits for whole seconds
         return found

@@ -130,7 +130,7 @@ class Session(QueueSource):
             raise UsageError("MqttSpout: several tasks without a group would each emit all messages: set group")
         self._prefetch = prefetch
         self._number = 0
-        self._packets: dict[int, tuple[int, Delivery]] = {}  # by handle, as packet ids are used again
+        self._packets: dict[str, tuple[int, Delivery]] = {}  # by handle, as packet ids are used again
         self._waiting: deque[Delivery] = deque()
         name = f"{self.client_id}-{task_index}"
         self._connection = Connection(self.broker, name, self.session_s, prefetch, on_message=self._received)
@@ -175,7 +175,7 @@ class Session(QueueSource):
         self._number += 1
         properties = dict(getattr(message.properties, "UserProperty", ()))
         headers = {"topic": message.topic, "retain": bool(message.retain), "properties": properties}
-        name = f"{message.topic} {packet}"
-        delivery = Delivery(bytes(message.payload), self._number, name, 1, headers)
-        self._packets[self._number] = packet, delivery
+        handle = f"{message.topic} {self._number}"
+        delivery = Delivery(bytes(message.payload), handle, deliveries=1, headers=headers)
+        self._packets[handle] = packet, delivery
         self._waiting.append(delivery)

@@ -16,7 +16,8 @@ class Delivery:
     Attributes:
         data: the message.
         handle: what the source acknowledges it by; hashable, unique within a connection.
-        id: what a person knows the message by, shown in errors and dead letters.
+        id: what a person knows the message by, shown in errors and dead letters: the same whenever the message is
+            delivered, and that of no other message. If empty, the id is made of the handle and the connection.
         deliveries: how often it was delivered, this time included; None if neither queue nor source counts.
         headers: those that came with the message.
         problem: why ``data`` is not a message for the format, if the source can tell: it is given up at once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from tupletree._replay import Pending
 from tupletree._wire.fail_reasons import FailReason
@@ -47,6 +48,7 @@ class QueueSpout(ReplayingSpout):
 
     retry: Backoff = FOREVER
     reconnect: Backoff = RECONNECT
+    _is_ordered = False
 
     def __init__(self, source: QueueSource, format: Format | None = None, *, max_in_flight: int = 1000) -> None:
         check_instance(type(self).__name__, "source", source, QueueSource, "an instance of a QueueSource")
@@ -62,6 +64,7 @@ class QueueSpout(ReplayingSpout):
         prefetch = self.max_in_flight if limit is None else min(limit, self.max_in_flight)
         self._deliveries: dict[Pending, Delivery] = {}
         self._rejected: set[Pending] = set()
+        self._run = uuid4().hex[:8]  # ids made of handles are those of no other run of the task
         self._generation = 0
         self._held: Held[Delivery] = Held(self.reconnect)
         self._pump = Pump(self.source, prefetch, context.task_index, self.reconnect)
@@ -110,7 +113,8 @@ class QueueSpout(ReplayingSpout):
                 self.collector.report_error(failure)
                 return
         self._held.clear()
-        pending = self._replay.begin(row, DEFAULT_STREAM, delivery.id or repr(delivery.handle))
+        id = delivery.id or f"{delivery.handle} of connection {self._run}-{self._generation}"
+        pending = self._replay.begin(row, DEFAULT_STREAM, id)
         pending.attempts = max(0, (delivery.deliveries or 1) - 1)
         self._deliveries[pending] = delivery
         if error is None:

@@ -1,16 +1,47 @@
-"""What beanstalkd does beyond the queues' conformance: it refuses messages for a while."""
+"""What beanstalkd does beyond the queues' conformance: it refuses messages for a while, and counts jobs anew."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 
 import pytest
 from beanstalkd_place import BeanstalkPlace, BeanstalkServer
 
 from tupletree.connectors.beanstalkd import TubeSink
+from tupletree.connectors.formats import Text
 from tupletree.connectors.sinks import SinkMessage
 from tupletree.testing import wait_until
+
+
+class ForgetfulServer(BeanstalkServer):
+    """A server that has its messages in memory alone."""
+
+    def command(self) -> Sequence[str]:
+        return ["/usr/bin/beanstalkd", "-l", "127.0.0.1", "-p", str(self.port)]
+
+
+@pytest.mark.skipif(bool(BeanstalkServer.missing()), reason=BeanstalkServer.missing() or "it is installed")
+def test_a_job_keeps_its_id_over_connections_and_shares_it_with_none_of_an_earlier_server() -> None:
+    server = ForgetfulServer()
+    ids = []
+    try:
+        for _ in range(2):
+            server.start()
+            place = BeanstalkPlace(server, "tube")
+            place.put([b"x"])
+            for _ in range(2):
+                source = place.spout(Text()).source
+                source.open(10, 0)
+                [delivery] = wait_until(lambda source=source: source.receive(10, 0.1))
+                ids.append((delivery.handle, delivery.id))
+                source.close()
+            server.stop()
+    finally:
+        server.close()
+    assert [handle for handle, _ in ids] == [1] * 4
+    assert ids[0] == ids[1] and ids[2] == ids[3] and ids[0] != ids[2]
 
 
 @pytest.mark.skipif(bool(BeanstalkServer.missing()), reason=BeanstalkServer.missing() or "it is installed")
@@ -19,7 +50,7 @@ def test_a_server_that_drains_is_a_lost_connection() -> None:
     try:
         server.start()
         place = BeanstalkPlace(server, "tube")
-        sink = TubeSink(f"127.0.0.1:{server.port}", "tube", 65536, 0, 60)
+        sink = TubeSink("TubeSink", f"127.0.0.1:{server.port}", "tube", 65536, 0, 60)
         sink.open()
         sink.write([SinkMessage(b"taken")])
         [process] = server.processes()

@@ -148,7 +148,7 @@ def test_a_delivery_has_headers_and_is_given_out_again_when_released(place: Mqtt
             properties.UserProperty = ("trace", "7")
             client.publish(place.name, b"x", qos=1, properties=properties)
             (first,) = wait_until(lambda: source.receive(10, 0.1))
-        assert (first.data, first.id, first.deliveries) == (b"x", f"{place.name} 1", 1)
+        assert (first.data, first.handle, first.deliveries) == (b"x", f"{place.name} 1", 1)
         assert first.headers == {"topic": place.name, "retain": False, "properties": {"trace": "7"}}
         source.release([first.handle], 0.0)
         (again,) = source.receive(10, 0.1)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tupletree import Backoff, Bolt, FailedException, TopologyBuilder
-from tupletree.connectors.formats import Format, Text, WithHeaders
+from tupletree import Backoff, BasicBolt, Bolt, FailedException, TopologyBuilder
+from tupletree.connectors.formats import Format, Json, Text, WithHeaders
 from tupletree.connectors.pump import Pump
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
+from tupletree.dead_letters.letter import Letter
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.testing.simulation.external import current, external
 
@@ -100,6 +101,44 @@ def test_unlimited_retries_have_growing_pauses() -> None:
 def test_headers_are_a_field_if_asked_for(format: Format, row: list[Any]) -> None:
     with LocalCluster() as cluster:
         assert run(cluster, format, 1).rows == [row]
+
+
+class Restarting(OwnSource):
+    """Delivers a message that is none of its format with each connection, which is lost when that is acknowledged."""
+
+    def __init__(self, queue: Any, id: str) -> None:
+        super().__init__(queue)
+        self.id = id
+
+    def open(self, prefetch: int, task_index: int) -> None:
+        self.queue.ready = [Delivery(b"{", 1, self.id)]
+
+    def acknowledge(self, handles: Sequence[Any]) -> None:
+        super().acknowledge(handles)
+        raise ConnectionError("cut")
+
+
+class StoreLetters(BasicBolt):
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        self.queue.rows.append([Letter.of(tup, "own", 0).id, tup["message"]])
+
+
+@pytest.mark.parametrize(("id", "letters"), [("", 3), ("m1", 1)])
+def test_equal_messages_are_letters_of_their_own_unless_the_queue_names_them_alike(id: str, letters: int) -> None:
+    queue, builder = external(Queue), TopologyBuilder()
+    spout = QueueSpout(Restarting(queue, id), Json())
+    spout.reconnect = Backoff(first_s=0, max_s=0, max_attempts=None)
+    own = builder.set_spout("own", spout).set_dead_letters("rejected")
+    builder.set_bolt("letters", StoreLetters(queue)).shuffle_grouping(own, "rejected")
+    found: Queue = current(queue)
+    with LocalCluster() as cluster:
+        cluster.submit("own", builder.create_topology())
+        cluster.wait_until(lambda: len(found.rows) >= 3)
+    assert len({letter for letter, _ in found.rows[:3]}) == letters
+    assert id or found.rows[0][1].startswith("1 of connection ")
 
 
 class Flapping(OwnSource):
