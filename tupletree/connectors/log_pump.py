@@ -98,6 +98,11 @@ class Session:
         self.put = self.put_bytes = 0  # messages put into the queue
         self.taken = self.taken_bytes = 0  # and taken by the spout
 
+    def processed(self) -> dict[str, int]:
+        """Return up to where partitions are processed, of those for which it was not recorded yet. The thread's."""
+        at = {name: lane.position for name, lane in self.lanes.items()}
+        return {name: position for name, position in at.items() if self.recorded.get(name) != position}
+
 
 class LogPump(SourceThread):
     """Drives a log. The spout's thread calls ``poll``, ``follow``, ``pause`` and ``close``.
@@ -203,7 +208,10 @@ class LogPump(SourceThread):
         if self._stored is not None and not session.positions:
             session.positions = self._stored.load()
         follower = self._source.follow(session.positions, self._task_index, self._tasks)
-        return follower or RangeFollower(self._source, session.positions or {}, self._task_index, self._tasks)
+        if follower is None:
+            follower = RangeFollower(self._source, session.positions or {}, self._task_index, self._tasks)
+        follower.processed_now = session.processed
+        return follower
 
     def _read(self, session: Session, follower: LogFollower) -> None:
         """Read until the thread is closed or another session has begun."""
@@ -272,8 +280,7 @@ class LogPump(SourceThread):
     def _record(self, session: Session, follower: LogFollower) -> None:
         """Record what is processed, and was not recorded yet."""
         self._record_at_s = time.monotonic() + RECORD_EVERY_S
-        processed = {name: lane.position for name, lane in session.lanes.items()}
-        changed = {name: at for name, at in processed.items() if session.recorded.get(name) != at}
+        changed = session.processed()
         if not changed:
             return
         try:

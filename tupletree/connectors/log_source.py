@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -178,7 +178,14 @@ class LogSource(ABC):
 
 
 class LogFollower(ABC):
-    """Reads one task's share of a log as it grows. All methods are called on one thread, the one that made it."""
+    """Reads one task's share of a log as it grows. All methods are called on one thread, the one that made it.
+
+    Attributes:
+        processed_now: returns what the next ``processed`` would be told, for a follower that gives partitions away
+            between two calls. Set after the follower is made.
+    """
+
+    processed_now: Callable[[], Mapping[str, int]] = dict
 
     @abstractmethod
     def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:

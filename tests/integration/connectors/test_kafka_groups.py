@@ -112,6 +112,31 @@ def test_another_member_gets_partitions_and_nothing_is_lost_or_repeated(place: K
         assert found == Counter([*first, *second, *third])
 
 
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_what_is_processed_when_a_partition_is_revoked_is_committed_before_another_member_reads_it(
+    place: KafkaGroupPlace, strategy: str
+) -> None:
+    def member() -> GroupMember:
+        config = consumer_config(place.broker.addresses, {"partition.assignment.strategy": strategy}, place.topic)
+        return GroupMember(config, plain_record_of, [place.topic], lambda name: 0)
+
+    def starts(follower: GroupMember, found: dict[str, int]) -> dict[str, int]:
+        found |= {event.partition: event.start for event in follower.poll(100, 0.1) if isinstance(event, Assigned)}
+        return found
+
+    for partition in range(3):
+        put(place, partition, ["a", "b", "c"])
+    first, of_first = member(), dict[str, int]()
+    wait_until(lambda: len(starts(first, of_first)) == 3, 60, what="the first has all partitions")
+    first.processed(dict.fromkeys(of_first, 1))
+    first.processed_now = lambda: dict.fromkeys(of_first, 2)
+    second, of_second = member(), dict[str, int]()
+    wait_until(lambda: starts(first, of_first) and starts(second, of_second), 60, what="a partition is moved")
+    assert set(of_second.values()) == {2}
+    first.close()
+    second.close()
+
+
 def test_a_slow_topology_stays_a_member(place: KafkaGroupPlace) -> None:
     config = {"max.poll.interval.ms": 6000, "session.timeout.ms": 6000}
     spout = KafkaSpout(

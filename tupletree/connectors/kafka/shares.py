@@ -43,6 +43,14 @@ class GroupMember(KafkaFollower):
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
+    def processed(self, positions: Mapping[str, int]) -> None:
+        super().processed(self._current(positions))
+
+    def _current(self, positions: Mapping[str, int]) -> dict[str, int]:
+        """Return the positions of this assignment. Others, which the caller has until poll tells it, may be behind."""
+        untold = {event.partition for event in self._events}
+        return {name: at for name, at in positions.items() if name in self._next and name not in untold}
+
     def _on_assign(self, consumer: Any, partitions: Sequence[Any]) -> None:
         try:
             committed = consumer.committed(list(partitions), timeout=ANSWER_S) if partitions else []
@@ -93,8 +101,10 @@ class GroupMember(KafkaFollower):
             self._failures.append(cause)
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        names = [Place(at.topic, at.partition).name for at in partitions]
+        self._uncommitted.update(self._current(self.processed_now()))
         with contextlib.suppress(FailedException):  # then another member processes some messages again
-            self._commit(is_async=False, names=[Place(at.topic, at.partition).name for at in partitions])
+            self._commit(is_async=False, names=names)
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
