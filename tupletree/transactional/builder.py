@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from tupletree._signatures import check_calls
 from tupletree.component import BasicBolt, Bolt, Spout
+from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
 from tupletree.errors import TopologyError
 from tupletree.topology import Topology, TopologyBuilder
@@ -132,11 +133,11 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         if not isinstance(bolt, BatchBolt | BasicBolt):
             _refuse_kind(component_id, bolt)
         check_calls(f"bolt '{component_id}'", component_id, bolt)
-        self._check_maps(component_id, bolt)
+        self._check_held(component_id, bolt)
         return super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
 
-    def _check_maps(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
-        """Refuse a TransactionalMap in an attribute of the bolt if the spout is opaque: its replays can differ."""
+    def _check_held(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
+        """Refuse maps and sinks in attributes of the bolt that are for identical replays, if the spout is opaque."""
         if not self._is_opaque:
             return
         for attribute, held in getattr(bolt, "__dict__", {}).items():
@@ -145,6 +146,12 @@ class TransactionalTopologyBuilder(TopologyBuilder):
                     component_id,
                     f"'{attribute}' is a TransactionalMap, which is for identical replays; replays of the opaque spout "
                     f"'{self.spout_id}' may differ: use an OpaqueMap",
+                    attribute,
+                )
+            if isinstance(held, TransactionalSink) and held.opaque_refusal:
+                _refuse(
+                    component_id,
+                    f"{held.target} cannot be written behind the opaque spout '{self.spout_id}': {held.opaque_refusal}",
                     attribute,
                 )
 

@@ -29,7 +29,8 @@ class SinkCommitter(BatchBolt, Committer):
     system refuses, as by a constraint, fails its batch, which is retried until the system takes the row; the error says
     why.
 
-    Raises UsageError for a sink that is none, and an owner that is not a text.
+    Raises UsageError for a sink that is none, and an owner that is not a text. ``set_bolt`` raises TopologyError for a
+    sink that cannot be written behind an opaque spout.
     """
 
     outputs = {"rejected": ["row", "reason"]}

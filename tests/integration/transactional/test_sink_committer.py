@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from tupletree import BasicBolt
+from tupletree.connectors.formats import Json
+from tupletree.connectors.kafka import KafkaSink
 from tupletree.connectors.sqlite import SqliteSink
+from tupletree.errors import TopologyError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.transactional import (
     BatchBolt,
@@ -101,6 +104,17 @@ def test_behind_an_opaque_spout_a_failed_attempt_is_taken_back(cluster: LocalClu
     cluster.submit("words", builder(table, ROWS, OpaqueMemoryTransactionalSpout).create_topology())
     wait_until(lambda: table.counts() == dict(ROWS), 60, what="every row is written")
     assert table.query("SELECT count(*) FROM sqlite_master WHERE name LIKE 'tupletree_undo_%'") == [(2,)]
+
+
+def test_a_sink_that_cannot_take_back_rows_is_refused_behind_an_opaque_spout() -> None:
+    sink = KafkaSink("localhost:9092", "totals", Json(["word", "count"]))
+    for spout in (MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout):
+        made = TransactionalTopologyBuilder("words", "words", spout({0: ROWS}, ["word", "count"], 5))
+        if spout is MemoryTransactionalSpout:
+            made.set_bolt("out", SinkCommitter(sink, "words"))
+            continue
+        with pytest.raises(TopologyError, match=r"'totals' .* behind the opaque spout 'words': another attempt can"):
+            made.set_bolt("out", SinkCommitter(sink, "words"))
 
 
 def test_a_value_that_cannot_be_stored_is_rejected(cluster: LocalCluster, table: Table) -> None:

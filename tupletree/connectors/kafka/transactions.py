@@ -63,6 +63,9 @@ class KafkaSink(TransactionalSink):
     """
 
     title: ClassVar[str] = "Kafka"
+    opaque_refusal: ClassVar[str] = (
+        "another attempt can have other rows, and Kafka cannot take back those of the attempt before"
+    )
 
     def __init__(
         self,
@@ -95,10 +98,7 @@ class KafkaSink(TransactionalSink):
     def open(self, owner: str, *, is_opaque: bool = False) -> None:
         """Prepare to commit as an owner. Raises UsageError for opaque transactions."""
         if is_opaque:
-            raise UsageError(
-                f"{self.target} cannot be written behind an opaque source: another attempt can have other rows, and "
-                f"Kafka cannot take back those of the attempt before"
-            )
+            raise UsageError(f"{self.target} cannot be written behind an opaque source: {self.opaque_refusal}")
         if owner != self._owner:
             self.close()
             self._owner = owner
