@@ -43,7 +43,8 @@ class KafkaLog(LogSource):
     ``group``: a consumer group. A spout with at-least-once processing then shares the partitions with the other members
     of the group, and the group keeps the positions: what is processed is committed. Without a group, and with aligned
     checkpoints, each task reads a fixed share; positions are kept elsewhere, and commits to the group are for others to
-    see. ``static_members``: a task that starts again within the session timeout gets its partitions back at once.
+    see. ``static_members``: a task that starts again within the session timeout gets its partitions back at once. No
+    other spout may have static members in the group.
 
     ``start``: where a partition without a stored position begins: ``"earliest"``, ``"latest"``, or a datetime: the
     first message that is not older. Partitions that a topic gains later are read from their beginning by transactional
