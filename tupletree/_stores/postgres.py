@@ -47,11 +47,11 @@ class PostgresAddress:
         psycopg = library(user)
         try:
             parts = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error:
-            expected = (
-                "a connection string that libpq understands was expected, such as postgresql://user@host/database"
-            )
-            raise UsageError(f"{user}: url: {expected}") from None
+        except psycopg.Error as error:
+            fault = str(error)  # any other error can quote the password
+            if not fault.startswith("invalid connection option"):
+                fault = "it is no connection string that libpq understands"
+            raise UsageError(f"{user}: url: {fault}; such as postgresql://user@host/database was expected") from None
         place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
         self.where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 

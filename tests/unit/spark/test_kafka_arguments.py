@@ -26,7 +26,7 @@ SERVER = "localhost:9092"
         ({"max_records_per_batch": 0}, "max_records_per_batch is 0; a number of at least 1 was expected"),
         ({"opaque": "yes"}, "opaque is 'yes'; True or False was expected"),
         ({"start": "now"}, "start is 'now'; 'earliest', 'latest' or a datetime was expected"),
-        ({"timeout_s": 0}, "timeout_s is 0; a number of seconds was expected"),
+        ({"timeout_s": 0}, "timeout_s is 0; a number of seconds, more than 0, was expected"),
         ({"client_config": "x=1"}, "client_config is 'x=1'; a dict was expected"),
         (
             {"client_config": {"enable.auto.commit": True}},
