@@ -107,7 +107,8 @@ class Registry:
         elif topology.timeout_s != hello.timeout_s:
             if topology.streams:
                 raise ProtocolError(
-                    f"hello: {topology.id} has message timeout {topology.timeout_s:g} s, not {hello.timeout_s:g} s"
+                    f"hello: message_timeout_s is {hello.timeout_s:g}, and {topology.timeout_s:g} for the other "
+                    f"workers of {topology.id}: all workers of a topology must have its message timeout"
                 )
             topology.timeout_s = hello.timeout_s
             topology.next_rotation_s = now_s + topology.rotation_s

@@ -38,7 +38,7 @@ Record = Mapping[str, Any]
 
 
 def newest(directory: Path) -> dict[str, Record]:
-    """Return the newest record of each bench. Records of several cases come before those of one configuration."""
+    """Return one record of each bench: the newest of several rounds; if there is none, the newest of all."""
     found: dict[str, Record] = {}
     for path in sorted(directory.glob("*.json")):
         record: Record = json.loads(path.read_text())

@@ -46,7 +46,7 @@ class Check(BasicBolt):
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         sensor, at, celsius = tup.values  # from strangers: of any type
         if not isinstance(sensor, str) or not isinstance(celsius, int | float):
-            raise FailedException("a measurement is a text and a number", retry=False)
+            raise FailedException(f"{sensor!r} and {celsius!r}: a text and a number were expected", retry=False)
         if not isinstance(at, int | float) or not 0 < at < 1e11:
             raise FailedException(f"{at!r} is not a time in seconds", retry=False)
         collector.emit([sensor, datetime.fromtimestamp(at, UTC), float(celsius)])

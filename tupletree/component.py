@@ -261,14 +261,15 @@ class StatefulBolt(Bolt):
         """Called before checkpoint ``txid`` is committed. Can be called again for the same txid."""
 
     def post_commit(self, txid: int, state: KeyValueState[Any, Any]) -> None:
-        """Called when checkpoint ``txid`` is committed in the state, and before the checkpoint ends.
+        """Called after this task's state has committed checkpoint ``txid``, and before the whole checkpoint ends.
+
+        This is the place to write a checkpoint's results to other systems. Take them from ``state``, which has the
+        committed values; do not change it.
 
         No later checkpoint begins before this method has returned in every task. If it raises, or the worker ends, it
-        is called again for the same txid, possibly on a new bolt after ``prepare`` and before ``init_state``. So write
-        to other systems what belongs to the checkpoint here, from ``state``, which has the committed values. Do not
-        change the state.
-
-        A worker that was replaced can call it late, for a checkpoint that has ended.
+        is called again for the same txid, possibly on a new bolt after ``prepare`` and before ``init_state``. A worker
+        that was replaced can call it late, for a checkpoint that has ended. So a write must do no harm when it is
+        repeated or late.
         """
 
     def pre_rollback(self) -> None:

@@ -274,9 +274,10 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             field=subscription.stream,
         )
     if stream.direct != (subscription.grouping == GroupingKind.GROUPING_KIND_DIRECT):
-        nature = "is direct and takes a direct grouping only" if stream.direct else "is not declared direct"
+        nature = "is declared direct: use direct_grouping" if stream.direct else "is not declared direct"
         raise TopologyError(
-            f"{bolt.title}: {grouping} grouping on stream '{stream.id}' of '{emitter.id}', which {nature}",
+            f"{bolt.title}: {grouping} grouping cannot be used on stream '{stream.id}' of '{emitter.id}', which "
+            f"{nature}",
             component=bolt.id,
             field=stream.id,
         )

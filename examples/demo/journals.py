@@ -16,7 +16,10 @@ from examples.demo.truth import Outcome
 
 
 class Journals:
-    """The files of one word count over ``lines`` lines, with ``tasks`` spout tasks, in ``directory``."""
+    """Reads the SQLite files that the tasks of one word count write in ``directory``.
+
+    ``lines``: the number of input lines. ``tasks``: the number of spout tasks.
+    """
 
     def __init__(self, directory: Path, lines: int, tasks: int) -> None:
         self._directory = directory
@@ -28,9 +31,9 @@ class Journals:
         return sum(map(len, self._acked()))
 
     def reached(self) -> list[int]:
-        """Return, per spout task, the number of its lines that have been emitted by now, or may have been.
+        """Return for each spout task the most lines that it can have emitted so far, as a RecordedLines spout records.
 
-        Only RecordedLines record this.
+        0 for other spouts.
         """
         reached = (self._number(self._file("record", task), "SELECT max(line) FROM reached") for task in self._tasks)
         return [len(self._share(task, min(line, self._lines - 1))) for task, line in enumerate(reached)]

@@ -40,13 +40,13 @@ def encode_memory(memory: Memory, max_bytes: int = 1 << 30) -> tuple[bytes, int]
 
 
 def decode_memory(data: bytes) -> Memory:
-    """Decode the result of ``encode_memory``; empty data is an empty memory. Raises ValueError for other data."""
+    """Decode the statistics that ``encode_memory`` has encoded; empty data has none. Raises ValueError."""
     try:
         if data.startswith(_COMPRESSED):
             reading = zlib.decompressobj()
             data = reading.decompress(data[len(_COMPRESSED) :], _MAX_PLAIN_BYTES)
             if not reading.eof:
-                raise ValueError("stored statistics are truncated")
+                raise ValueError(f"stored statistics end too early, or have more than {_MAX_PLAIN_BYTES:,} bytes")
         found: dict[str, dict[str, dict[str, object]]] = json.loads(data or b"{}")
         return {
             worker_id: {

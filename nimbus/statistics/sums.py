@@ -125,7 +125,7 @@ def add(total: rpc.TaskStats, more: rpc.TaskStats) -> None:
 
 
 def add_gauges(total: rpc.TaskStats, more: rpc.TaskStats, times: int = 1) -> None:
-    """Add the numbers of queued tuples and pending trees."""
+    """Add the gauges of ``more``, so many times, to those of ``total``: queued tuples, pending trees. -1 subtracts."""
     for gauge in GAUGES:
         setattr(total, gauge, getattr(total, gauge) + times * getattr(more, gauge))
 

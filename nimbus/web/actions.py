@@ -92,7 +92,7 @@ def host_port(call: ApiCall) -> tuple[str, int]:
 
 
 def done(call: ApiCall, operation: str) -> dict[str, Any]:
-    """Return Storm's response to an action on a topology."""
+    """Return the response to an action on a topology, with the fields of Storm's REST API."""
     return {"topologyOperation": operation, "topologyId": call.path["id"], "status": "success"}
 
 
@@ -105,7 +105,7 @@ def waiting(call: ApiCall, operation: str, wait_s: float, unfinished: int) -> di
 
 
 def asked(call: ApiCall) -> dict[str, Any]:
-    """Return Storm's response to an action on a worker."""
+    """Return the response to an action on a worker, with the fields of Storm's REST API."""
     return {"status": "ok", "id": call.path["hostPort"]}
 
 

@@ -63,7 +63,7 @@ def merge(
             mark = TransactionAttempt(int(txid), int(number))
             raise StaleAttemptError(
                 f"{sink}: {attempt} is over, since {mark} has been written. If this persists, another program writes"
-                f" with the id {writer.id!r}, or the progress kept for that id was deleted: give it a new prefix"
+                f" with the id {writer.id!r}, or the progress kept for that id was deleted: give the sink a new prefix"
             )
         case "another", owner:
             check_owner(sink, owner.encode(), writer.id)

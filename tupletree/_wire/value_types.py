@@ -65,7 +65,10 @@ def is_value_type(cls: type) -> bool:
 
 
 def content_of(item: Any) -> list[Any]:
-    """Return an object of a marked class as the name of its class and the values of its fields."""
+    """Return what travels for an object of a class that is marked with ``tupletree.value``.
+
+    It is a list: the name of the class and the values of the fields, or the name of an Enum's member.
+    """
     cls = type(item)
     if isinstance(item, enum.Enum):
         return [_names[cls], item.name]

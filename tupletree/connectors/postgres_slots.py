@@ -61,7 +61,9 @@ def lsn_text(lsn: int) -> str:
 
 
 class Slots:
-    """A connection that speaks the replication protocol, and the slots of one name.
+    """A connection that speaks the replication protocol, and what it does with replication slots.
+
+    ``name``: the slot of the source; a temporary slot of the connection is named after it.
 
     Raises UnavailableError if the server cannot be reached, UsageError if it refuses: the user may not replicate, the
     publication is missing, ``wal_level`` is not logical.

@@ -29,10 +29,12 @@ class SchemaRegistry:
         SchemaRegistry("http://localhost:8081", {"basic.auth.user.info": "user:password"})
 
     ``url``: one, or several with commas in between. ``conf``: further properties of confluent-kafka's
-    ``SchemaRegistryClient``. A call takes at most 5 seconds (``timeout``), and is not repeated (``max.retries``).
+    ``SchemaRegistryClient``. Unless ``conf`` says otherwise, a call takes at most 5 seconds (``timeout``) and is not
+    repeated (``max.retries``).
 
-    Raises UsageError if confluent-kafka refuses a property. Methods raise UnavailableError for every answer but the
-    one asked for, also for a wrong password: what the registry refuses today, it may give once it is mended.
+    Raises UsageError for a wrong argument, or a property that confluent-kafka refuses. Methods raise FormatError if no
+    schema has an id, and UnavailableError for every other failure, even a wrong password: an administrator may correct
+    it, and then the same call succeeds.
     """
 
     def __init__(self, url: str, conf: Mapping[str, Any] | None = None) -> None:

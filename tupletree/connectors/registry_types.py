@@ -179,7 +179,9 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
             if number & 1:
                 break
             return number >> 1, place + 1
-    raise FormatError("the message has no indexes of its type after the id of its schema")
+    raise FormatError(
+        "the message has no indexes of its type, which the serializers of Confluent write after the schema id"
+    )
 
 
 def _validator(schema: str, referenced: Sequence[tuple[str, str]]) -> Any:

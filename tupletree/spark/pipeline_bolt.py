@@ -185,7 +185,10 @@ class PipelineBolt(EmitterBolt):
             self._failed(attempt, "processing", self._overdue())
         for attempt in self._jobs.overdue(Phase.COMMITTING, now_s(), self._limit_s):
             # The thread cannot be interrupted, and every later commit waits for it. Only a new worker helps.
-            raise BatchTimeoutError(f"the commit of {attempt} has not ended after {self._limit_s:g} s")
+            raise BatchTimeoutError(
+                f"the commit of {attempt} has not ended after {self._limit_s:g} s, and the worker restarts; if this "
+                f"persists, find out what holds the sink up, or raise pipeline.batch.timeout.secs"
+            )
         self._apply(self._jobs.due(now_s()))
         self._driver.refresh()
 

@@ -1,20 +1,22 @@
-"""Small states in ZooKeeper, next to the progress of transactional topologies: nothing to install or to start.
+"""Small states in ZooKeeper, beside the progress of transactional topologies. They need no other server.
 
-Below ``transactional.zookeeper.root``, for each namespace, with its name escaped as in a URL:
+Below ``transactional.zookeeper.root``, for each namespace, with its name escaped as in a URL. Each value begins with
+the number of the format (node_encoding.py):
 
 ===========================  =====================================  =====================================
-node                         value, after the format                written
+node                         value                                  written
 ===========================  =====================================  =====================================
-$states/<name>/owner         process that opened the namespace      by opening; its *version* is the owner
+$states/<name>/owner         process that opened the namespace      by opening; its version names the owner
 $states/<name>/committed     txid or None, all keys with values     by commit
 $states/<name>/prepared      txid or None, the changes              by prepare, commit and rollback
 ===========================  =====================================  =====================================
 
 These paths never collide with the nodes of a transactional id, even of an id ``$states``.
 
-Every write is one store transaction with a check of the owner. After an UnavailableError a write possibly happened, or
-can still happen. The next write therefore first reads the stored nodes, and names their versions. The size of a state
-is bounded, because a commit writes the whole state.
+Every write is one transaction of the store, which also checks that this process still owns the namespace. A write that
+raises UnavailableError may have happened, or may still happen. So the next write first reads the nodes again, and
+succeeds only if they still have the versions that it has read. The size of a state is bounded, because a commit writes
+the whole state.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Coordinator:
     def begin(self, txid: int) -> TransactionAttempt:
         """Begin the transaction that ``wants`` returned; return the attempt under which to emit the batch."""
         if txid != self.committed + len(self.active) + 1:
-            raise ValueError(f"transaction {txid} cannot begin after {self.committed + len(self.active)}")
+            raise ValueError(f"transaction {txid} cannot begin: the next is {self.committed + len(self.active) + 1}")
         attempt = TransactionAttempt(txid, self._next_attempt)
         self._next_attempt += 1
         self.active[txid] = Active(attempt)

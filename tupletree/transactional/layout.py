@@ -29,7 +29,8 @@ def check_id(transactional_id: str) -> None:
     """Raise UsageError if a transactional id cannot be the name of a node."""
     if not isinstance(transactional_id, str) or transactional_id in {"", ".", "..", "zookeeper"}:
         raise UsageError(
-            f"a transactional id cannot be {transactional_id!r}: choose a name for the topology's progress"
+            f"a transactional id cannot be {transactional_id!r}; a text that is not empty, '.', '..' or 'zookeeper' "
+            f"was expected"
         )
     for character in transactional_id:
         if character == "/" or not character.isprintable() or character > _LAST_CHARACTER:

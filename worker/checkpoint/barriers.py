@@ -32,7 +32,7 @@ from tupletree._checkpoints.steps import Action, Step
 
 
 class StepDecision(enum.Enum):
-    """The decision on a batch."""
+    """The fate of a batch of tuples: it is executed now, kept for later, or dropped, as recovery takes it back."""
 
     RUN = "run"
     HOLD = "hold"

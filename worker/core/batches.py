@@ -194,7 +194,7 @@ def check(message: worker_pb2.Batch) -> None:
     if message.rows > MAX_ROWS:
         raise ProtocolError(f"a batch announces {message.rows} rows, more than {MAX_ROWS}")
     if message.generation >> 63:
-        raise ProtocolError(f"a batch has generation {message.generation}, above the maximum")
+        raise ProtocolError(f"a batch has generation {message.generation}; less than 2**63 was expected")
     expected = message.rows * 8
     if len(message.roots) not in (0, expected) or len(message.edges) != len(message.roots):
         raise ProtocolError(f"a batch of {message.rows} rows carries {len(message.roots)} bytes of roots")

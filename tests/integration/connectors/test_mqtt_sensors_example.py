@@ -53,5 +53,5 @@ def test_measurements_are_in_files_and_acknowledged_when_the_files_are_complete(
         expected = sorted((f"s{number % 10}", 20.0 + number % 7) for number in range(500) if number % 100 != 99)
         assert measured() == expected
         assert [(line["message"].split()[0], line["error"]) for line in rejected()] == [
-            ("sensors/s9", "FailedException: a measurement is a text and a number")
+            ("sensors/s9", "FailedException: 's9' and 'cold': a text and a number were expected")
         ] * 5

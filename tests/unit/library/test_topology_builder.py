@@ -278,9 +278,9 @@ def test_an_unknown_field_is_found_at_once_if_its_source_is_there(builder: Topol
 
 def test_a_direct_stream_takes_direct_groupings_only(builder: TopologyBuilder) -> None:
     declarer = builder.set_bolt("c", Count())
-    refused(lambda: declarer.shuffle_grouping("split", "commands"), "c", "commands", "is direct")
-    refused(lambda: declarer.fields_grouping("split", ["command"], "commands"), "c", "commands", "is direct")
-    refused(lambda: declarer.custom_grouping("split", Odd(), "commands"), "c", "commands", "is direct")
+    refused(lambda: declarer.shuffle_grouping("split", "commands"), "c", "commands", "declared direct: use")
+    refused(lambda: declarer.fields_grouping("split", ["command"], "commands"), "c", "commands", "declared direct: use")
+    refused(lambda: declarer.custom_grouping("split", Odd(), "commands"), "c", "commands", "declared direct: use")
 
 
 def test_a_grouping_takes_what_the_source_was_set_with_and_one_field_by_its_name() -> None:

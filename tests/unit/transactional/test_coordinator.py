@@ -123,7 +123,7 @@ def test_a_commit_ends_the_pauses():
 
 
 def test_a_transaction_out_of_turn_cannot_begin():
-    with pytest.raises(ValueError, match="transaction 2 cannot begin after 0"):
+    with pytest.raises(ValueError, match="transaction 2 cannot begin: the next is 1"):
         coordinator().begin(2)
 
 

@@ -1,4 +1,4 @@
-"""Results written to a transactional sink, the same that topologies of tuples write to."""
+"""RowSink: writes the results of a pipeline to a TransactionalSink, as spouts and bolts do."""
 
 from __future__ import annotations
 

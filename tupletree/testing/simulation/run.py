@@ -82,7 +82,11 @@ def draw_faults(rng: random.Random, kinds: Sequence[str], timeout_s: float) -> F
 
 
 def settings(rng: random.Random, topology: Topology, own: Mapping[str, Any], root: str) -> dict[str, Any]:
-    """Return the configuration of a run. What the user has not set is drawn, where it moves what meets what."""
+    """Return the configuration of a run.
+
+    The size of batches, the limit of pending trees and the number of workers are drawn, unless the user has set them:
+    they change which events coincide.
+    """
     conf = {
         **config.defaults(),
         **OWN,
