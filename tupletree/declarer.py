@@ -281,7 +281,7 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             component=bolt.id,
             field=stream.id,
         )
-    for name in getattr(bolt.component, "required_fields", ()):  # of a windowed bolt or a KeyedProcess
+    for name in getattr(bolt.component, "required_fields", ()):  # of a sink, a windowed bolt or a KeyedProcess
         if name not in stream.fields:
             raise TopologyError(
                 f"{bolt.title}: needs field '{name}' of every input, which stream '{stream.id}' of '{emitter.id}' "

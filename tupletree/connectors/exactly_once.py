@@ -42,7 +42,8 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     The rows of a checkpoint become visible together, for each task, when the checkpoint commits: about once a second.
     Rows of different tasks become visible one after the other; so group the input by the fields of the key.
 
-    All spouts before the bolt must be positioned (``checkpoint_state``), which is checked when the topology is built.
+    All spouts before the bolt must be positioned (``checkpoint_state``), and its inputs must have the fields of the
+    sink. Both are checked when the topology is built.
 
     **A row that cannot be stored** (``TransactionalSink.faults``) is reported as an error and emitted on the stream
     ``rejected``, with the reason; its tuple is acked, because a failed tuple would be replayed forever. A row that the
@@ -64,6 +65,11 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         self.sink = checked_sink(self, sink)
         self._rows: list[list[Any]] = []  # executed since the last PREPARE
         self._owner = ""
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields of the sink, which every input of this bolt must have; checked when the topology is built."""
+        return tuple(self.sink.fields)
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         if not conf["topology.state.checkpoint.aligned"]:

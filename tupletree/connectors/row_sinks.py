@@ -35,6 +35,8 @@ class RowSinkBolt(BatchingBolt):
     tuples fail, and are replayed; the error says why. A row that cannot be stored, or that the system refuses for a
     reason of its own, fails alone and without a retry; the error names the value.
 
+    Every input must have the fields of the sink, which is checked when the topology is built.
+
     Raises UsageError for a sink that is none, or that can be written in transactions alone.
     """
 
@@ -50,6 +52,11 @@ class RowSinkBolt(BatchingBolt):
             )
         if sink.gathers is not None:
             self.max_batch, self.max_wait_s = sink.gathers
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields of the sink, which every input of this bolt must have; checked when the topology is built."""
+        return tuple(self.sink.fields)
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         timeout_s = conf["topology.message.timeout.secs"]

@@ -169,6 +169,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             bolt.sources = {item.source: item.source in late for item in definition.inputs}
             bolt.hidden = self._hidden(bolt)
             bolt.is_opaque = self._is_opaque
+            bolt.required_fields = ()  # of the inputs so far, which are checked
             definition.inputs = [
                 replace(item, custom=GroupingWithoutAttempt(item.custom))
                 if item.custom is not None and item.source in bolt.hidden

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -58,6 +58,7 @@ class CoordinatedBolt(Bolt):
         self.sources: Mapping[str, bool] = {}
         self.is_opaque = False
         self.blocking = bolt.blocking
+        self.required_fields: Sequence[str] = getattr(bolt, "required_fields", ())
 
     @property
     def shows_attempt(self) -> bool:

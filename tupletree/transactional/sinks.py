@@ -30,7 +30,7 @@ class SinkCommitter(BatchBolt, Committer):
     why.
 
     Raises UsageError for a sink that is none, and an owner that is not a text. ``set_bolt`` raises TopologyError for a
-    sink that cannot be written behind an opaque spout.
+    sink that cannot be written behind an opaque spout, a grouping for an input without the fields of the sink.
     """
 
     outputs = {"rejected": ["row", "reason"]}
@@ -41,6 +41,11 @@ class SinkCommitter(BatchBolt, Committer):
         self.sink = checked_sink(self, sink)
         self.owner = owner
         self._tuples: list[Tuple] = []
+
+    @property
+    def required_fields(self) -> tuple[str, ...]:
+        """The fields of the sink, which every input of this bolt must have; checked when the topology is built."""
+        return tuple(self.sink.fields)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the bolt of another batch: batches commit one after the other, over one connection of the sink."""

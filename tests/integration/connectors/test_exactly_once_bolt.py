@@ -158,6 +158,19 @@ def test_a_spout_without_positions_is_refused(path: Path) -> None:
         builder.create_topology()
 
 
+@pytest.mark.parametrize("bolt", [ExactlyOnceSinkBolt, RowSinkBolt])
+def test_a_column_that_the_input_does_not_have_is_refused(path: Path, bolt: type) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", PositionedWords(ROWS))
+    sink = SqliteSink(path, "counts", {"wrd": "string", "count": "bigint"}, key="wrd")
+    with pytest.raises(TopologyError) as refused:
+        builder.set_bolt("out", bolt(sink)).shuffle_grouping("words")
+    assert str(refused.value) == (
+        "bolt 'out': needs field 'wrd' of every input, which stream 'default' of 'words' does not have (its fields: "
+        "word, count)"
+    )
+
+
 def test_any_topology_writes_rows_at_least_once(cluster: LocalCluster, path: Path) -> None:
     rows = [*ROWS, ("bad", None), ("bad", 1.5)]
     cluster.submit("words", topology(path, rows, bolt=RowSinkBolt), {"topology.message.timeout.secs": 30})

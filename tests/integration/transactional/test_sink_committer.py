@@ -117,6 +117,13 @@ def test_a_sink_that_cannot_take_back_rows_is_refused_behind_an_opaque_spout() -
             made.set_bolt("out", SinkCommitter(sink, "words"))
 
 
+def test_a_column_that_the_input_does_not_have_is_refused(tmp_path: Path) -> None:
+    made = TransactionalTopologyBuilder("words", "words", MemoryTransactionalSpout({0: ROWS}, ["word", "number"], 5))
+    sink = SqliteSink(tmp_path / "words.db", "counts", {"word": "string", "count": "bigint"}, key="word")
+    with pytest.raises(TopologyError, match="bolt 'out': needs field 'count' of every input, which stream 'default'"):
+        made.set_bolt("out", SinkCommitter(sink, "words")).fields_grouping("words", "word")
+
+
 def test_a_value_that_cannot_be_stored_is_rejected(cluster: LocalCluster, table: Table) -> None:
     made = builder(table, [*ROWS[:7], ["bad", "many"], *ROWS[7:]])
     made.set_bolt("rejected", Keep()).shuffle_grouping("out", "rejected")
