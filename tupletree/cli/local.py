@@ -12,11 +12,14 @@ import click
 from tupletree.cli.local_progress import LocalProgress
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import count, print_json, print_table
+from tupletree.cli.statuses import printable
 
 if TYPE_CHECKING:
     from tupletree.testing import LocalCluster
 
 SHOWN_ENTRIES = 20
+KEY_WIDTH = 60
+VALUE_WIDTH = 120
 LOOK_EVERY_S = 0.25
 
 
@@ -49,6 +52,7 @@ def command(
       tupletree local examples/word_count.py --seconds 5
       tupletree local app.py:make -c topology.debug=true --seconds 0
     """
+    from tupletree.cli.local_results import unwritten_line, users_states
     from tupletree.cli.submit import topology_conf
     from tupletree.cli.topology_file import load_topology
     from tupletree.testing import LocalCluster
@@ -69,8 +73,11 @@ def command(
             click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
         _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
-        errors, states = cluster.errors(name), cluster.states(name)
+        errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
+        unwritten = unwritten_line(topology, _by_component(emitted), cluster.statuses(name))
     _report(name, elapsed_s, emitted, errors, states, as_json)
+    if unwritten:
+        click.echo(unwritten, err=True)
 
 
 def _run(
@@ -137,7 +144,10 @@ def _report(
             shown = _sorted(state)[:SHOWN_ENTRIES]
             more = f", the first {SHOWN_ENTRIES}" if len(state) > SHOWN_ENTRIES else ""
             click.echo(f"\nstate of {component!r}, {count(len(state))} {'key' if len(state) == 1 else 'keys'}{more}:")
-            print_table(["key", "value>"], [(str(key), str(value)) for key, value in shown])
+            print_table(
+                ["key", "value>"],
+                [(printable(str(key), KEY_WIDTH), printable(str(value), VALUE_WIDTH)) for key, value in shown],
+            )
         for component in sorted(newest):
             what = "1 error" if times[component] == 1 else f"{times[component]:,} errors, the newest"
             click.echo(f"component {component!r} reported {what}: {newest[component]}", err=True)

@@ -1,0 +1,57 @@
+"""Results of ``tupletree local``: the states that are the user's, and a warning if no checkpoint let sinks write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree.component import Spout, StatefulBolt
+from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.keyed.process import KeyedProcess
+from tupletree.keyed.progress import PROGRESS, TIMERS
+from tupletree.topology import Topology
+from tupletree.windows.stateful import KEY, StatefulWindowedBolt
+
+
+def users_states(topology: Topology, states: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[Any, Any]]:
+    """Return the states of components without the entries that the library keeps in them for itself."""
+    bolts = {component: topology.components[component].component for component in states}
+    return {
+        component: {key: value for key, value in state.items() if not _is_internal(bolts[component], key)}
+        for component, state in states.items()
+        if not isinstance(bolts[component], ExactlyOnceSinkBolt)
+    }
+
+
+def _is_internal(bolt: Any, key: Any) -> bool:
+    """True for an entry of the library in the state of a bolt."""
+    if isinstance(bolt, KeyedProcess):
+        return isinstance(key, tuple) and key[:1] in (PROGRESS, (TIMERS,))
+    return isinstance(bolt, StatefulWindowedBolt) and bool(key == KEY)
+
+
+def unwritten_line(
+    topology: Topology, emitted: Mapping[str, int], statuses: Mapping[tuple[str, int], Mapping[str, Any]]
+) -> str:
+    """Return a sentence if tuples were emitted and sinks that write with checkpoints had none; "" otherwise.
+
+    ``emitted``: tuples of components. ``statuses``: of tasks, by component and task.
+    """
+    bolts = [definition.component for definition in topology.components.values()]
+    if not any(isinstance(bolt, StatefulBolt) and bolt.needs_positions for bolt in bolts):
+        return ""
+    for (component, _), status in statuses.items():
+        first = 2 if status.get("phase") == Phase.PREPARING else 1
+        if component == CHECKPOINT_SPOUT and (status.get("txid") or 0) >= first:
+            return ""
+    spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
+    tuples = sum(emitted.get(id, 0) for id in spouts if id != CHECKPOINT_SPOUT)
+    if not tuples:
+        return ""
+    emitted_tuples = "1 tuple was" if tuples == 1 else f"{tuples:,} tuples were"
+    return (
+        f"{emitted_tuples} emitted and no checkpoint was committed: nothing is written; run for longer than "
+        f"topology.state.checkpoint.interval.ms"
+    )
