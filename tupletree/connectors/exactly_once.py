@@ -32,12 +32,18 @@ ROWS_PER_ENTRY: Final = 1000
 CHECKPOINT: Final = "checkpoint"
 """The key of [lineage, txid, number of entries with rows]. The rows are under ("rows", 0), ("rows", 1) and so on."""
 
+NEEDED_SETTINGS: Final = (
+    "set topology.state.checkpoint.aligned to true, topology.state.provider to a durable provider, such as sqlite, and "
+    'topology.state.provider.config to its options, such as {"directory": "/var/lib/states"}'
+)
+
 
 class ExactlyOnceSinkBolt(StatefulBolt):
     """Writes each tuple as a row, exactly once, in a topology with aligned checkpoints.
 
         topology.state.checkpoint.aligned: true
         topology.state.provider: sqlite                 # or another that survives its worker
+        topology.state.provider.config: {"directory": "/var/lib/states"}
 
     The rows of a checkpoint become visible together, for each task, when the checkpoint commits: about once a second.
     Rows of different tasks become visible one after the other; so group the input by the fields of the key.
@@ -72,16 +78,16 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         return tuple(self.sink.fields)
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        faults = []
         if not conf["topology.state.checkpoint.aligned"]:
-            raise ConfigError(
-                f"component {context.component_id!r} writes each row once with aligned checkpoints: set "
-                f"topology.state.checkpoint.aligned to true, or use RowSinkBolt, which writes at least once"
-            )
+            faults.append("topology.state.checkpoint.aligned is false")
         if not is_durable(conf):
+            provider = conf["topology.state.provider"] or "memory"
+            faults.append(f"the states of topology.state.provider {provider!r} do not survive their worker")
+        if faults:
             raise ConfigError(
-                f"component {context.component_id!r} keeps rows in its state until they are written, and the states of "
-                f"topology.state.provider {conf['topology.state.provider'] or 'memory'!r} do not survive their worker: "
-                f"set another provider, such as sqlite"
+                f"component {context.component_id!r} writes each row once with aligned checkpoints and durable states, "
+                f"and {' and '.join(faults)}: {NEEDED_SETTINGS}, or use RowSinkBolt, which writes at least once"
             )
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:

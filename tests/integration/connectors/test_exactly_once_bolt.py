@@ -130,22 +130,31 @@ def test_a_topology_continues_from_its_last_checkpoint(tmp_path: Path, path: Pat
             wait_until(lambda: counts(path) == dict(rows), 30, what="every row is written")  # noqa: B023
 
 
+UNALIGNED = {"topology.state.checkpoint.aligned": False}
+IN_MEMORY: dict[str, Any] = {"topology.state.provider": None, "topology.state.provider.config": None}
+LOST = "the states of topology.state.provider 'memory' do not survive their worker"
+
+
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "fault"),
     [
-        ({"topology.state.checkpoint.aligned": False}, "component 'out' writes each row once with aligned checkpoints"),
-        (
-            {"topology.state.provider": "memory", "topology.state.provider.config": None},
-            "the states of topology.state.provider 'memory' do not survive their worker",
-        ),
+        (UNALIGNED, "topology.state.checkpoint.aligned is false"),
+        (IN_MEMORY, LOST),
+        (UNALIGNED | IN_MEMORY, f"topology.state.checkpoint.aligned is false and {LOST}"),
     ],
 )
-def test_what_would_write_twice_or_never_is_refused(
-    cluster: LocalCluster, tmp_path: Path, path: Path, changes: dict[str, Any], reason: str
+def test_what_would_write_twice_or_never_is_refused_with_all_settings_that_are_needed(
+    cluster: LocalCluster, tmp_path: Path, path: Path, changes: dict[str, Any], fault: str
 ) -> None:
     cluster.submit("words", topology(path, ROWS), conf(tmp_path, **changes))
-    with pytest.raises(TaskFailedError, match=reason):
+    with pytest.raises(TaskFailedError) as refused:
         cluster.wait_until(lambda: bool(counts(path)), 30)
+    assert (
+        f"component 'out' writes each row once with aligned checkpoints and durable states, and {fault}: set "
+        f"topology.state.checkpoint.aligned to true, topology.state.provider to a durable provider, such as sqlite, "
+        f'and topology.state.provider.config to its options, such as {{"directory": "/var/lib/states"}}, or use '
+        f"RowSinkBolt, which writes at least once"
+    ) in str(refused.value)
 
 
 def test_a_spout_without_positions_is_refused(path: Path) -> None:
