@@ -163,7 +163,7 @@ class LogSpout(ReplayingSpout):
             case Trouble(error):
                 self.collector.report_error(error)
             case Lost(error):
-                self.collector.report_error(UnavailableError(f"{self.source.title}: the connection is lost: {error}"))
+                self.collector.report_error(UnavailableError(f"{self.source.title}: {_trouble(error)}"))
             case Broken(error):
                 raise error
 
@@ -246,3 +246,10 @@ def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequ
         if name in format.fields:
             raise UsageError(f"{owner}: {name!r} is a field of the format already; rename it there")
     return names
+
+
+def _trouble(error: Exception) -> str:
+    """Return what is wrong with a source. The error of a file is not that of a connection."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"not available: {error}"
+    return f"the connection is lost: {error}"

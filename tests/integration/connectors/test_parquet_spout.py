@@ -63,3 +63,22 @@ def test_times_of_nanoseconds_arrive_in_microseconds(tmp_path: Path) -> None:
     row = list(decode_value(encode_value(records[0].data)))
     assert row == [at.replace(tzinfo=UTC), at, timedelta(seconds=1.5), time(0, 0, 1, 500000)]
     assert records[1].data == (None,) * 4
+
+
+def test_a_directory_that_is_missing_is_named_and_no_connection_is_said_to_be_lost(tmp_path: Path) -> None:
+    rows, missing = Log(), tmp_path / "visits"
+
+    def keep(tup: Any, collector: Any) -> None:
+        rows.append(tuple(tup.values))
+
+    builder = TopologyBuilder()
+    spout = builder.set_spout("visits", ParquetSpout(missing, ["user"]))
+    builder.set_bolt("keep", bolt(keep)).shuffle_grouping(spout)
+    with LocalCluster() as cluster:
+        cluster.submit("rows", builder.create_topology())
+        cluster.wait_until(lambda: cluster.errors("rows"), 30)
+        text = f"files: not available: [Errno 2] No such file or directory: '{missing}'"
+        assert str(cluster.errors("rows")[0][1]) == text
+        missing.mkdir()
+        write(missing / "a", ["ann"])
+        cluster.wait_until(lambda: list(rows) == [("ann",)], 30)
