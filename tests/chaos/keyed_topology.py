@@ -8,6 +8,7 @@ Event ``n`` is emitted by task ``n mod tasks`` of the spout, so the times of a t
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 from stateful_topology import SPOUT_TASKS, PositionedLines
 
@@ -38,6 +39,7 @@ class Events(PositionedLines):
 
 class Windows(KeyedProcess):
     key, event_time, late_stream = "key", "at", "late"
+    max_lag = timedelta(0)
     outputs = ("key", "start", "count")
 
     def on_tuple(self, tup, state, timers):

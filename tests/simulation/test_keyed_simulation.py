@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ class Windows(KeyedProcess):
     """Counts the events of each window, and emits the count when the window is over; and once per key after a while."""
 
     key, event_time, late_stream = "key", "at", "late"
+    max_lag = timedelta(0)
     outputs = ["key", "start", "count"]
     default_factory = dict
 

@@ -88,10 +88,12 @@ class Timers:
         is_processing: in ``on_timer``, True if the timer was set by ``set_processing``.
     """
 
-    __slots__ = ("_has_event_time", "_now_ms", "_progress", "is_processing", "key")
+    __slots__ = ("_has_event_time", "_no_timers", "_now_ms", "_progress", "is_processing", "key")
 
-    def __init__(self, progress: Progress, has_event_time: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(self, progress: Progress, has_event_time: bool, no_timers: str, now_ms: Callable[[], int]) -> None:
+        """``no_timers``: the reason why no timer can be set; "" if timers can be set."""
         self.key: Hashable = None
+        self._no_timers = no_timers
         self.is_processing = False
         self._progress = progress
         self._has_event_time = has_event_time
@@ -101,13 +103,18 @@ class Timers:
         """Have ``on_timer`` called when the watermark has reached ``time``.
 
         Raises:
-            UsageError: the component has no ``event_time``, or ``time`` is not a whole number.
+            UsageError: the component has no ``event_time`` or no ``on_timer``, or ``time`` is not a whole number.
         """
         self._check_event_time()
+        self._check_on_timer()
         self._progress.events.set(self.key, _checked(time))
 
     def delete(self, time: int) -> None:
-        """Delete a timer in event time, if it is set. Raises UsageError as ``set``."""
+        """Delete a timer in event time, if it is set.
+
+        Raises:
+            UsageError: the component has no ``event_time``, or ``time`` is not a whole number.
+        """
         self._check_event_time()
         self._progress.events.delete(self.key, _checked(time))
 
@@ -115,12 +122,13 @@ class Timers:
         """Have ``on_timer`` called when the clock has reached ``time``.
 
         Raises:
-            UsageError: ``time`` is not a whole number.
+            UsageError: the component has no ``on_timer``, or ``time`` is not a whole number.
         """
+        self._check_on_timer()
         self._progress.processing.set(self.key, _checked(time))
 
     def delete_processing(self, time: int) -> None:
-        """Delete a timer in processing time, if it is set. Raises UsageError as ``set_processing``."""
+        """Delete a timer in processing time, if it is set. Raises UsageError if ``time`` is not a whole number."""
         self._progress.processing.delete(self.key, _checked(time))
 
     @property
@@ -137,6 +145,10 @@ class Timers:
     def _check_event_time(self) -> None:
         if not self._has_event_time:
             raise UsageError("a timer in event time needs event_time on the class: set it, or use set_processing")
+
+    def _check_on_timer(self) -> None:
+        if self._no_timers:
+            raise UsageError(self._no_timers)
 
 
 def _checked(time: int) -> int:

@@ -16,7 +16,7 @@ from tupletree.component import BasicStatefulBolt, Yielded
 from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of
-from tupletree.keyed.settings import KeyedSettings, event_time_ms, invalid_key
+from tupletree.keyed.settings import KeyedSettings, event_time_ms, invalid_key, key_fields, late_report
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
 from tupletree.tuples import Tuple
@@ -30,6 +30,7 @@ class KeyedProcess(BasicStatefulBolt):
 
         class Sessions(KeyedProcess):
             key, event_time = "user", "at"              # group by the key; event times are milliseconds
+            max_lag = timedelta(seconds=10)             # how far a tuple may be behind the newest of its sending task
             outputs = ["user", "clicks"]
             default_factory = int                       # of the value of a new key
 
@@ -54,7 +55,9 @@ class KeyedProcess(BasicStatefulBolt):
 
     **The watermark** is the smallest of (newest event time - ``max_lag``) over all sending tasks, and never goes back;
     with ``idle_timeout``, silent senders do not hold it back. Tuples of an earlier time are *late*: emitted on
-    ``late_stream`` as a dict in the one field ``late_tuple``, anchored, or dropped; counted in either case.
+    ``late_stream`` as a dict in the one field ``late_tuple``, anchored; or dropped and reported as an error of the
+    component, at the first and whenever their number has doubled. They are counted in either case, and acked. Not
+    guaranteed: without aligned checkpoints, a tuple that is replayed may be late, though it was not at first.
 
     **Rows** are yielded or emitted with ``self.collector``. Those of ``on_tuple`` are anchored to the tuple, which is
     then acked; those of ``on_timer`` to the tuple that raised the watermark, or to none if the clock fired the timer.
@@ -71,7 +74,8 @@ class KeyedProcess(BasicStatefulBolt):
             bytes or int.
         event_time: the field with the event time: milliseconds of Unix time, or a datetime with a time zone. None:
             there is no event time.
-        max_lag: how far a tuple's event time may be behind the newest of the same sending task.
+        max_lag: how far a tuple's event time may be behind the newest of the same sending task. Required with
+            ``event_time``; zero if the times of every sending task ascend.
         idle_timeout: after this time without a tuple, a sending task does not hold the watermark back. Choose it well
             above the pauses of recoveries and of back-pressure. None: every sending task must send.
         ttl: the value of a key is removed when it was not assigned for this long, in processing time. None: never.
@@ -82,7 +86,7 @@ class KeyedProcess(BasicStatefulBolt):
 
     key: str | Sequence[str] = ()
     event_time: str | None = None
-    max_lag: dt.timedelta = dt.timedelta(0)
+    max_lag: dt.timedelta | None = None
     idle_timeout: dt.timedelta | None = None
     ttl: dt.timedelta | None = None
     late_stream: str | None = None
@@ -92,6 +96,7 @@ class KeyedProcess(BasicStatefulBolt):
     _now: int = 0
     _late: int = 0
     _late_logged: int = 0
+    _report_late_at: int = 1
 
     def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> Yielded:
         """Process one tuple, with the value and the timers of its key. Rows may be emitted or yielded."""
@@ -99,14 +104,14 @@ class KeyedProcess(BasicStatefulBolt):
 
     def on_timer(self, key: Any, time: int, state: KeyState[Any], timers: Timers) -> Yielded:
         """Act on a timer of a key that was set for ``time``. Rows may be emitted or yielded."""
-        raise NotImplementedError
+        raise UsageError(self._no_on_timer)
 
     # The framework's side
 
     @property
     def key_fields(self) -> tuple[str, ...]:
         """The fields of the key. A grouping that sends one key to several tasks is refused at build time."""
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        return key_fields(self.key)
 
     @property
     def required_fields(self) -> tuple[str, ...]:
@@ -134,7 +139,9 @@ class KeyedProcess(BasicStatefulBolt):
         self._access = KeyState[Any](
             state, self.default_factory, progress if settings.ttl_ms is not None else None, self._now_ms
         )
-        self._timers = Timers(progress, settings.event_time is not None, self._now_ms)
+        is_missing = getattr(self.on_timer, "__func__", None) is KeyedProcess.on_timer
+        no_timers = self._no_on_timer if is_missing else ""
+        self._timers = Timers(progress, settings.event_time is not None, no_timers, self._now_ms)
         self._register_metrics()
 
     def pre_prepare(self, txid: int) -> None:
@@ -145,9 +152,12 @@ class KeyedProcess(BasicStatefulBolt):
         progress = self._progress
         if progress is None:
             raise UsageError(f"{type(self).__name__}.init_state must call super().init_state(state)")
+        field = self._field
+        key = tup[field] if field is not None else tuple(tup.select(self._settings.key))
+        entry = key if type(key) in PLAIN else self._checked_entry(tup, key)
         time_field = self._settings.event_time
         if time_field is None:
-            self._on_tuple(tup)
+            self._on_tuple(tup, key, entry)
             return
         at = tup[time_field]
         if type(at) is not int:
@@ -157,16 +167,15 @@ class KeyedProcess(BasicStatefulBolt):
         if events.due_at <= watermark.value:
             self._fire_events(progress)
         if at < watermark.value:
-            self._on_late(tup)
+            self._on_late(tup, at, watermark.value)
             return
-        self._on_tuple(tup)
+        self._on_tuple(tup, key, entry)
         if events.due_at <= watermark.value:  # a timer whose time has passed already
             self._fire_events(progress)
 
-    def _on_tuple(self, tup: Tuple) -> None:
-        field, access, timers = self._field, self._access, self._timers
-        key = tup[field] if field is not None else tuple(tup.select(self._settings.key))
-        access.entry = key if type(key) in PLAIN else self._checked_entry(tup, key)
+    def _on_tuple(self, tup: Tuple, key: Any, entry: Any) -> None:
+        access, timers = self._access, self._timers
+        access.entry = entry
         access.key = timers.key = key
         returned = self.on_tuple(tup, access, timers)
         if returned is not None:
@@ -210,10 +219,13 @@ class KeyedProcess(BasicStatefulBolt):
     def _emit(self, method: str, returned: object) -> None:
         check_returned(self.context.component_id, self, method, returned, emit_many=self.collector.emit_many)
 
-    def _on_late(self, tup: Tuple) -> None:
+    def _on_late(self, tup: Tuple, at_ms: int, watermark_ms: int) -> None:
         self._late += 1
         if self._settings.late_stream is not None:
             self.collector.emit([dict(zip(tup.fields, tup.values, strict=True))], stream=self._settings.late_stream)
+        elif self._late >= self._report_late_at:
+            self._report_late_at = 2 * self._late
+            self.collector.report_error(late_report(self._late, at_ms, watermark_ms))
 
     def _log_late(self) -> None:
         if self._late > self._late_logged and self._settings.late_stream is None:
@@ -228,6 +240,10 @@ class KeyedProcess(BasicStatefulBolt):
             if type(part) not in PLAIN:
                 raise invalid_key(self.context.component_id, name, tup, part)
         return entry_of(key)
+
+    @property
+    def _no_on_timer(self) -> str:
+        return f"a timer needs {type(self).__name__}.on_timer(key, time, state, timers), and the class has none"
 
     def _senders(self) -> dict[int, Sender]:
         """Return the tasks that can send tuples, by their ids."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from tupletree.errors import ReportedFailedException, TopologyError
+from tupletree.errors import ReportedFailedException, TopologyError, UsageError
 from tupletree.tuples import Tuple
 
 MILLISECOND = dt.timedelta(milliseconds=1)
@@ -16,12 +16,18 @@ MAX_TIME_MS = 1 << 60
 """The largest time of a timer, and the negative of the smallest: some thirty million years from 1970."""
 
 
+_MAX_LAG_MISSING = (
+    "is missing, and event_time needs it: write max_lag = timedelta(...), how far a tuple may be behind the newest of "
+    "its sending task before it is late; timedelta(0) if the times of every sending task ascend"
+)
+
+
 class Settable(Protocol):
     """The attributes of a KeyedProcess that its settings are made of."""
 
     key: str | Sequence[str]
     event_time: str | None
-    max_lag: dt.timedelta
+    max_lag: dt.timedelta | None
     idle_timeout: dt.timedelta | None
     ttl: dt.timedelta | None
     late_stream: str | None
@@ -45,10 +51,10 @@ class KeyedSettings:
         """Return the settings of a bolt.
 
         Raises:
-            TopologyError: there is no key, a setting has an invalid value, or a setting of event time is used without
-                ``event_time``.
+            TopologyError: there is no key, a setting has an invalid value, a setting of event time is used without
+                ``event_time``, or ``event_time`` without ``max_lag``.
         """
-        key = (bolt.key,) if isinstance(bolt.key, str) else tuple(bolt.key)
+        key = key_fields(bolt.key)
         if not key or not all(isinstance(name, str) and name for name in key):
             _refuse(component, "key", f"must be the name of a field, or names of fields, not {bolt.key!r}")
         for name in ("event_time", "late_stream"):
@@ -59,15 +65,24 @@ class KeyedSettings:
             for name in ("max_lag", "idle_timeout", "late_stream"):
                 if getattr(bolt, name):
                     _refuse(component, name, "needs event time: set event_time too, to the name of a field")
+        elif bolt.max_lag is None:
+            _refuse(component, "max_lag", _MAX_LAG_MISSING)
         return cls(
             key,
             bolt.event_time,
-            _milliseconds(component, "max_lag", bolt.max_lag, least_ms=0),
+            0 if bolt.max_lag is None else _milliseconds(component, "max_lag", bolt.max_lag, least_ms=0),
             _optional_ms(component, "idle_timeout", bolt.idle_timeout),
             _optional_ms(component, "ttl", bolt.ttl),
             bolt.late_stream,
             _milliseconds(component, "timer_interval", bolt.timer_interval) / 1000,
         )
+
+
+def key_fields(key: object) -> tuple[Any, ...]:
+    """Return the fields of a key as a tuple; an empty tuple if ``key`` is neither a name nor a sequence."""
+    if isinstance(key, str):
+        return (key,)
+    return tuple(key) if isinstance(key, Sequence) else ()
 
 
 def _optional_ms(component: str, name: str, value: Any) -> int | None:
@@ -97,6 +112,22 @@ def event_time_ms(component: str, field: str, tup: Tuple) -> int:
         f"bolt '{component}': event time field '{field}' of a tuple of '{tup.source_component}', stream "
         f"'{tup.source_stream}', is {at!r}; a whole number of milliseconds or a datetime with a time zone was expected"
     )
+
+
+def late_report(late: int, at_ms: int, watermark_ms: int) -> UsageError:
+    """Return the error that reports dropped tuples: their number so far, and both times of the newest."""
+    are = "1 tuple is late so far and was" if late == 1 else f"{late:,} tuples are late so far and were"
+    return UsageError(
+        f"{are} dropped, the newest with the event time {_shown(at_ms)}, behind the watermark {_shown(watermark_ms)}: "
+        "raise max_lag, or name a late_stream"
+    )
+
+
+def _shown(time_ms: int) -> str:
+    try:
+        return f"{time_ms} ({(_EPOCH + time_ms * MILLISECOND).isoformat(timespec='milliseconds')})"
+    except OverflowError:
+        return f"{time_ms} (outside the years 1 to 9999)"
 
 
 def invalid_key(component: str, field: str, tup: Tuple, value: object) -> ReportedFailedException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from local_components import DoBasic, Log
@@ -16,6 +17,7 @@ class Alarm(KeyedProcess):
     """Counts the tuples of a key, and emits the count ten after the time of the first, and half a second later."""
 
     key, event_time = "key", "at"
+    max_lag = timedelta(0)
     outputs = ("key", "time", "count")
     default_factory = int
 
@@ -80,6 +82,30 @@ def test_aligned_a_timer_whose_row_fails_fires_again_with_the_value_that_it_had(
         feed(feeder, ("a", 12))
         cluster.wait_until(lambda: rows.count(["a", 10, 2]) == 2 and len(feeder.acked) == 3)
         assert cluster.state("alarms", "alarm")["a"] == 3
+
+
+def test_without_alignment_a_tuple_that_failed_and_comes_back_before_the_watermark_is_late_and_reported():
+    class Refusing(Alarm):
+        def on_tuple(self, tup, state, timers):
+            if state.key == "bad" and timers.watermark == 5:
+                raise FailedException("not yet")
+            super().on_tuple(tup, state, timers)
+
+    feeder = FeederSpout(["key", "at"])
+    builder = TopologyBuilder()
+    builder.set_spout("events", feeder)
+    builder.set_bolt("alarm", Refusing()).fields_grouping("events", ["key"])
+    with LocalCluster() as cluster:
+        cluster.submit("alarms", builder.create_topology(), FAST)
+        feed(feeder, ("bad", 5))
+        cluster.wait_until(lambda: feeder.failed == [("bad", 5)])
+        feed(feeder, ("good", 9), ("bad", 5))
+        cluster.wait_until(lambda: len(feeder.acked) == 2)
+        states, [(component, error)] = cluster.state("alarms", "alarm"), cluster.errors("alarms")
+    assert states["good"] == 1 and "bad" not in states
+    assert component == "alarm" and str(error).startswith(
+        "1 tuple is late so far and was dropped, the newest with the event time 5 (1970-01-01T00:00:00.005+00:00)"
+    )
 
 
 def test_the_metrics_of_a_keyed_process_are_shown():

@@ -20,6 +20,7 @@ class Sums(KeyedProcess):
     """Adds up the values of a key in each window of ten milliseconds, and emits the sum when the window is over."""
 
     key, event_time, late_stream = "key", "at", "late"
+    max_lag = dt.timedelta(0)
     outputs = ["key", "end", "sum"]
     default_factory = dict
 
@@ -61,6 +62,38 @@ def test_a_late_tuple_goes_to_its_stream_and_not_to_on_tuple() -> None:
     assert len(recorder.acked) == 4
 
 
+def test_late_tuples_that_are_dropped_are_reported_whenever_their_number_has_doubled() -> None:
+    class Dropping(Sums):
+        late_stream = None
+
+    day_ms = 86_400_000
+    recorder = run_bolt(Dropping(), rows(("a", day_ms, 1), *(("a", at, 1) for at in range(9))))
+    assert len(recorder.acked) == 10
+    assert [str(error).split(" late")[0] for error in recorder.errors] == [f"{n} tuple{s}" for n, s in REPORTED]
+    assert str(recorder.errors[2]) == (
+        "4 tuples are late so far and were dropped, the newest with the event time 3 (1970-01-01T00:00:00.003+00:00), "
+        "behind the watermark 86400000 (1970-01-02T00:00:00.000+00:00): raise max_lag, or name a late_stream"
+    )
+
+
+REPORTED = [(1, " is"), (2, "s are"), (4, "s are"), (8, "s are")]
+
+
+def test_an_event_time_in_a_wrong_unit_shows_in_the_report_of_late_tuples() -> None:
+    class Dropping(Sums):
+        late_stream = None
+
+    at_ms = 1_767_268_800_000
+    recorder = run_bolt(Dropping(), rows(("a", at_ms * 1000, 1), ("a", at_ms, 1)))
+    [error] = recorder.errors
+    assert "the event time 1767268800000 (2026-01-01T12:00:00.000+00:00)" in str(error)
+    assert "the watermark 1767268800000000 (outside the years 1 to 9999)" in str(error)
+
+
+def test_late_tuples_of_a_late_stream_are_no_errors() -> None:
+    assert run_bolt(Sums(), rows(("a", 25, 1), ("a", 24, 2))).errors == []
+
+
 def test_disorder_within_the_lag_is_not_late() -> None:
     class Lagging(Sums):
         max_lag = dt.timedelta(milliseconds=5)
@@ -75,6 +108,7 @@ def test_event_times_may_be_datetimes_with_a_time_zone() -> None:
 
     class Times(KeyedProcess):
         key, event_time, outputs = "key", "at", ["at"]
+        max_lag = dt.timedelta(0)
 
         def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> None:
             if not state.exists:
@@ -95,9 +129,9 @@ def test_event_times_may_be_datetimes_with_a_time_zone() -> None:
         ({"key": "a", "at": True, "n": 1}, "is True"),
         ({"key": "a", "at": 1.5, "n": 1}, "is 1.5"),
         ({"key": "a", "at": dt.datetime(2026, 1, 1), "n": 1}, "a datetime with a time zone was expected"),
-        ({"key": None, "at": 1, "n": 1}, "key field 'key' of a tuple of 'test', stream 'default', is None"),
-        ({"key": True, "at": 1, "n": 1}, "is True; a str, bytes or an int was expected"),
-        ({"key": ("a", "b"), "at": 1, "n": 1}, "is ('a', 'b')"),
+        ({"key": None, "at": 999, "n": 1}, "key field 'key' of a tuple of 'test', stream 'default', is None"),
+        ({"key": True, "at": 999, "n": 1}, "is True; a str, bytes or an int was expected"),
+        ({"key": ("a", "b"), "at": 999, "n": 1}, "is ('a', 'b')"),
     ],
 )
 def test_a_tuple_without_a_valid_time_or_key_fails_and_the_others_go_on(values: dict[str, Any], fault: str) -> None:
@@ -105,6 +139,7 @@ def test_a_tuple_without_a_valid_time_or_key_fails_and_the_others_go_on(values: 
     with pytest.raises(FailedException) as refused:
         driver.execute(make_tuple(values))
     assert fault in str(refused.value)
+    assert driver.bolt._timers.watermark is None
     driver.execute(make_tuple({"key": "a", "at": 30, "n": 1}))
     driver.execute(make_tuple({"key": "a", "at": 40, "n": 1}))
     assert driver.take() == [["a", 40, 1]]
@@ -114,6 +149,7 @@ class Log(KeyedProcess):
     """Does to its timers what its tuples say, and emits which timers fire."""
 
     key, event_time = "key", "at"
+    max_lag = dt.timedelta(0)
     outputs = ["key", "time", "kind"]
 
     def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> None:
@@ -226,6 +262,7 @@ def test_the_time_to_live_counts_from_a_value_that_was_cleared_and_set_again() -
 def test_keys_of_tuples_are_never_taken_for_entries_of_timers() -> None:
     class Pairs(KeyedProcess):
         key, event_time = ("a", "b"), "at"
+        max_lag = dt.timedelta(0)
         default_factory = int
 
         def on_tuple(self, tup: Tuple, state: KeyState[int], timers: Timers) -> None:
@@ -272,13 +309,28 @@ def test_calls_that_cannot_mean_anything_are_refused() -> None:
         run_bolt(Clocked(), [{"key": "a", "calls": [("set_processing", 1.5)]}])
 
 
+@pytest.mark.parametrize("call", ["set", "set_processing"])
+def test_a_timer_without_on_timer_is_refused_when_it_is_set(call: str) -> None:
+    class Deaf(KeyedProcess):
+        key, event_time, max_lag = "key", "at", dt.timedelta(0)
+
+        def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> None:
+            getattr(timers, call)(5)
+
+    with pytest.raises(UsageError, match=r"a timer needs Deaf\.on_timer\(key, time, state, timers\), and"):
+        run_bolt(Deaf(), [{"key": "a", "at": 1}])
+
+
 @pytest.mark.parametrize(
     ("attributes", "fault"),
     [
         ({"key": ""}, "key must be the name of a field, or names of fields, not ''"),
         ({"key": ["a", 1]}, "key must be the name of a field, or names of fields"),
+        ({"key": []}, "key must be the name of a field, or names of fields, not []"),
+        ({"key": None}, "key must be the name of a field, or names of fields, not None"),
         ({"event_time": 5}, "event_time must be a name, not 5"),
         ({"max_lag": 5}, "max_lag must be a timedelta of at least 0 ms, not 5"),
+        ({"max_lag": None}, "max_lag is missing, and event_time needs it: write max_lag = timedelta(...), how far"),
         ({"idle_timeout": dt.timedelta(0)}, "idle_timeout must be a timedelta of at least 1 ms"),
         ({"ttl": 60}, "ttl must be a timedelta of at least 1 ms, not 60"),
         ({"event_time": None, "max_lag": dt.timedelta(seconds=1)}, "max_lag needs event time"),
