@@ -45,12 +45,14 @@ class Method:
 class Kind:
     """The methods that one base class adds. ``waiting``: the advice to give instead of a coroutine.
 
-    ``unused``: inherited methods that a subclass must not define, each with the reason.
+    ``unused``: inherited methods that a subclass must not define, each with the reason. ``required``: methods of which
+    a subclass must define one.
     """
 
     methods: Mapping[str, Method]
     waiting: str = "write it without async; set blocking = True if it waits"
     unused: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
 
 
 def _kind(
@@ -111,6 +113,7 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.keyed.process.KeyedProcess": _kind(
         yields="on_tuple on_timer",
         unused={"execute": "define on_tuple", "tick": "a KeyedProcess fires its timers at ticks: set a timer"},
+        required=("on_tuple",),
     ),
     "tupletree.batching_bolt.BatchingBolt": _kind(
         yields="execute_batch",
@@ -165,7 +168,7 @@ def check_calls(title: str, component_id: str, component: object) -> None:
 
     Raises:
         TopologyError: a method is a generator function or a coroutine function where that is not supported, is not
-            callable, does not accept the expected arguments, or would never be called.
+            callable, does not accept the expected arguments, or would never be called; or a required method is missing.
     """
     seen: set[str] = set()
     for base in type(component).__mro__:
@@ -184,6 +187,16 @@ def check_calls(title: str, component_id: str, component: object) -> None:
             if fault:
                 where = f"{title}: {type(component).__name__}.{name}"
                 raise TopologyError(f"{where} {fault}", component=component_id, field=name)
+        if kind is not None and kind.required and not any(_defines(component, base, name) for name in kind.required):
+            name = kind.required[0]
+            has = f"{type(component).__name__} has no {name}({', '.join(_arguments(base, name))})"
+            raise TopologyError(f"{title}: {has}", component=component_id, field=name)
+
+
+def _defines(component: object, base: type, name: str) -> bool:
+    """True if the component has another method than that of ``base``."""
+    called = getattr(component, name, None)
+    return getattr(called, "__func__", called) is not getattr(base, name)
 
 
 def check_returned(
@@ -268,9 +281,13 @@ def _is(judge: Callable[[Any], bool], called: Any) -> bool:
     return not isinstance(inner, type) and not inspect.isroutine(inner) and judge(getattr(inner, "__call__", None))  # noqa: B004
 
 
+def _arguments(base: type, name: str) -> list[str]:
+    return list(inspect.signature(getattr(base, name)).parameters)[1:]
+
+
 def _misfit(base: type, name: str, called: Any) -> str:
     """Return the reason why a method does not accept its arguments; "" if it does, or if that is unknown."""
-    wanted = list(inspect.signature(getattr(base, name)).parameters)[1:]
+    wanted = _arguments(base, name)
     try:
         inspect.signature(called, follow_wrapped=False).bind(*wanted)
     except TypeError:

@@ -338,6 +338,7 @@ def test_a_timer_without_on_timer_is_refused_when_it_is_set(call: str) -> None:
         ({"tick": lambda self: None}, "tick is never called: a KeyedProcess fires its timers at ticks"),
         ({"execute": lambda self, tup: None}, "execute is never called: define on_tuple"),
         ({"on_tuple": lambda self, tup: None}, "on_tuple takes"),
+        ({"on_tuple": KeyedProcess.on_tuple}, "Faulty has no on_tuple(tup, state, timers)"),
     ],
 )
 def test_faulty_settings_are_refused_when_the_topology_is_built(attributes: dict[str, Any], fault: str) -> None:
