@@ -102,11 +102,14 @@ CALLED: Final[Mapping[str, Kind]] = {
         emits={"execute_batch": "self.collector.emit([value], tup)"},
         yields="execute tick",
         waiting=_AWAIT,
+        required=("execute", "execute_batch", "tick"),
     ),
     "tupletree.component.StatefulBolt": _kind(
         nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
     ),
-    "tupletree.component.BasicBolt": _kind(nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT),
+    "tupletree.component.BasicBolt": _kind(
+        nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT, required=("execute", "tick")
+    ),
     "tupletree.component.BasicStatefulBolt": _kind(
         unused={"execute_batch": "a basic bolt executes one tuple at a time"}
     ),
@@ -187,6 +190,8 @@ def check_calls(title: str, component_id: str, component: object) -> None:
             if fault:
                 where = f"{title}: {type(component).__name__}.{name}"
                 raise TopologyError(f"{where} {fault}", component=component_id, field=name)
+    for base in type(component).__mro__:
+        kind = CALLED.get(_path(base))
         if kind is not None and kind.required and not any(_defines(component, base, name) for name in kind.required):
             name = kind.required[0]
             has = f"{type(component).__name__} has no {name}({', '.join(_arguments(base, name))})"

@@ -57,6 +57,9 @@ class Lines(Logged, Spout):
 
 
 class Plain(Logged, Bolt):
+    def execute(self, tup: Any) -> None:
+        pass
+
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         self.log.append("prepare")
 
@@ -65,6 +68,9 @@ class Plain(Logged, Bolt):
 
 
 class Basic(Logged, BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None:
+        pass
+
     def prepare(self, conf: Any, context: Any) -> None:
         self.log.append("prepare")
 

@@ -10,6 +10,7 @@ import pytest
 from keyed_driver import Driver
 
 from tupletree import BasicBolt, FailedException, KeyedProcess, TopologyBuilder
+from tupletree.component import BasicCollector
 from tupletree.errors import TopologyError, UsageError
 from tupletree.keyed import KeyState, Timers
 from tupletree.testing import FeederSpout, make_tuple, run_bolt
@@ -353,6 +354,9 @@ def test_faulty_settings_are_refused_when_the_topology_is_built(attributes: dict
 
 class Pass(BasicBolt):
     outputs = ["key", "at", "calls", "shop"]
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        pass
 
 
 def test_a_grouping_that_tears_a_key_apart_is_refused() -> None:

@@ -20,6 +20,7 @@ from tupletree import bundle
 from tupletree.component import Bolt, Spout
 from tupletree.errors import ConfigError, UsageError
 from tupletree.topology import Topology, TopologyBuilder
+from tupletree.tuples import Tuple
 from tupletree.v1.topology_pb2 import ComponentSpec, TopologySpec
 
 SPEC = TopologySpec(components=[ComponentSpec(id="a", object=b"\x00\x01", parallelism=1, tasks=1)])
@@ -55,6 +56,9 @@ class Speaker(Spout):
 
 
 class Listener(Bolt):
+    def execute(self, tup: Tuple) -> None:
+        pass
+
     def speak(self) -> str:
         return f"{type(self).__name__} {os.path.basename(__file__)}"
 
@@ -258,6 +262,7 @@ def test_named_code_is_imported_and_what_it_does_not_cover_travels(
     )
     (source / "carried.py").write_text(
         "from tupletree.component import Bolt\nclass Carried(Bolt):\n    def speak(self):\n        return 'carried'\n"
+        "    def execute(self, tup):\n        pass\n"
     )
     monkeypatch.syspath_prepend(str(source))
     import carried  # type: ignore[import-not-found]

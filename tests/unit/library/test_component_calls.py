@@ -11,7 +11,7 @@ import pytest
 from tupletree import AsyncBolt, BasicBolt, Bolt, Spout, TopologyBuilder
 from tupletree._signatures import CALLED, Result, check_calls, check_returned
 from tupletree.combiner import CombinerBolt
-from tupletree.component import Component, StatefulBolt
+from tupletree.component import BasicStatefulBolt, Component, StatefulBolt
 from tupletree.errors import TopologyError
 from tupletree.grouping import CustomGrouping
 from tupletree.testing import FeederSpout
@@ -198,7 +198,7 @@ def test_builders_refuse_it() -> None:
         with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.prepare has a 'yield'"):
             builder.set_bolt("split", made(base, prepare=generator))
     grouping = made(CustomGrouping, choose_tasks=coroutine)
-    good = builder.set_bolt("split", made(BasicBolt))
+    good = builder.set_bolt("split", made(BasicBolt, execute=generator))
     with pytest.raises(TopologyError, match=r"^bolt 'split', custom grouping on 'lines': Bad\.choose_tasks is 'async"):
         good.custom_grouping("lines", grouping)
     with pytest.raises(TopologyError, match=r"^bolt 'split': Bad\.prepare has a 'yield'"):
@@ -245,3 +245,16 @@ def test_values_that_are_returned_are_refused(returned: object, what: str) -> No
 def test_every_component_of_this_project_is_well() -> None:
     for component in (FeederSpout(["a"]), made(Component)):
         check_calls("component 'own'", "own", component)
+
+
+def test_a_bolt_that_does_nothing_with_its_input_is_refused() -> None:
+    for base in (BasicBolt, Bolt, StatefulBolt, BasicStatefulBolt):
+        arguments = "tup, collector" if base is BasicBolt else "tup"
+        with pytest.raises(TopologyError) as missing:
+            check_calls("bolt 'bad'", "bad", made(base))
+        assert str(missing.value) == f"bolt 'bad': Bad has no execute({arguments})"
+    on_the_instance = made(BasicBolt)
+    on_the_instance.execute = lambda tup, collector: None
+    ticking = made(Bolt, tick=lambda self: None)  # may have no input
+    for bolt in (on_the_instance, ticking, made(Bolt, execute_batch=lambda self, tuples: None)):
+        check_calls("bolt 'good'", "good", bolt)

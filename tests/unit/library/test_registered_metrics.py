@@ -120,6 +120,9 @@ class Clashing(BasicBolt):
         context.register_gauge("orders").set(77)
         context.register_gauge("stock").set(5)
 
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        pass
+
 
 def lines(cluster: LocalCluster) -> list[str]:
     return [line for line in cluster.metrics("t").splitlines() if "tupletree_user_" in line]

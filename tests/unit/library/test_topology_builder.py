@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tupletree.component import BasicBolt, Bolt, Spout
+from tupletree.component import BasicBolt, BasicCollector, Bolt, Spout
 from tupletree.errors import TopologyError, UsageError
 from tupletree.grouping import CustomGrouping
 from tupletree.topology import FieldsDeclarer, Topology, TopologyBuilder, check_topology_name, direct, tasks_of
+from tupletree.tuples import Tuple
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 
@@ -24,15 +25,23 @@ class Lines(Spout):
 class Split(BasicBolt):
     outputs = {"default": ["word", "length"], "commands": direct(["command"]), "errors": ["line"]}
 
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        pass
 
-class Count(Bolt):
+
+class Idle(Bolt):
+    def execute(self, tup: Tuple) -> None:
+        pass
+
+
+class Count(Idle):
     outputs = ["word", "count"]
 
     def __init__(self, start: object = 0) -> None:
         self.start = start
 
 
-class InCode(Bolt):
+class InCode(Idle):
     def declare_output_fields(self, declarer: FieldsDeclarer) -> None:
         declarer.declare(["a"])
         declarer.declare_stream("other", ["b"])
@@ -206,12 +215,12 @@ def test_components_of_the_wrong_kind(builder: TopologyBuilder) -> None:
     ],
 )
 def test_faulty_outputs(builder: TopologyBuilder, outputs: Any, field: str, word: str) -> None:
-    faulty = type("Faulty", (Bolt,), {"outputs": outputs})
+    faulty = type("Faulty", (Idle,), {"outputs": outputs})
     refused(lambda: builder.set_bolt("f", faulty()), "f", field, word)
 
 
 def test_a_stream_declared_twice_in_code(builder: TopologyBuilder) -> None:
-    class Twice(Bolt):
+    class Twice(Idle):
         def declare_output_fields(self, declarer: FieldsDeclarer) -> None:
             declarer.declare(["a"])
             declarer.declare(["b"])
@@ -220,7 +229,7 @@ def test_a_stream_declared_twice_in_code(builder: TopologyBuilder) -> None:
 
 
 def test_an_error_in_declare_output_fields_names_the_component(builder: TopologyBuilder) -> None:
-    class Broken(Bolt):
+    class Broken(Idle):
         def declare_output_fields(self, declarer: FieldsDeclarer) -> None:
             raise ValueError("no idea")
 
@@ -338,7 +347,7 @@ def test_what_cannot_be_pickled_names_component_and_attribute(builder: TopologyB
 
 
 def test_a_component_that_refuses_to_be_pickled_as_a_whole(builder: TopologyBuilder) -> None:
-    class Refuses(Bolt):
+    class Refuses(Idle):
         def __reduce__(self) -> Any:
             raise TypeError("not me")
 

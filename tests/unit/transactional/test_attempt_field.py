@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tupletree.attempt import TransactionAttempt
-from tupletree.component import BasicBolt, BoltCollector
+from tupletree.component import BasicBolt, BasicCollector, BoltCollector
 from tupletree.errors import EmitError, TopologyError
 from tupletree.grouping import CustomGrouping
 from tupletree.outputs import REPORT_STREAM, FieldsDeclarer, direct
@@ -24,6 +24,7 @@ from tupletree.transactional.attempt_field import carry_attempt
 from tupletree.transactional.checksum import ChecksumCollector
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.emission import Emission, new_emission
+from tupletree.tuples import Tuple
 
 ONE = TransactionAttempt(1, 1)
 TWO = TransactionAttempt(1, 2)
@@ -212,6 +213,9 @@ class Carried(BatchBolt):
 
 class CarriedBasic(BasicBolt):
     outputs = ["word"]
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        pass
 
 
 class End(BatchBolt):

@@ -31,9 +31,15 @@ class Sum(BatchBolt, Committer):
 class Pass(BasicBolt):
     outputs = ["attempt", "word"]
 
+    def execute(self, tup, collector):
+        pass
+
 
 class Plain(Bolt):
     outputs = ["word"]
+
+    def execute(self, tup):
+        pass
 
 
 class PlainSpout(Spout):

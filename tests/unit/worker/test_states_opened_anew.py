@@ -24,6 +24,9 @@ class Words(Spout):
 class Pass(BasicBolt):
     outputs = ("word",)
 
+    def execute(self, tup, collector):
+        pass
+
 
 class Count(StatefulBolt):
     outputs = ("word",)
