@@ -17,6 +17,8 @@ LOOK_EVERY_S: Final = 2.0
 """How often a fixed share looks for new partitions."""
 LOOK_AGAIN_S: Final = 0.1
 """The time until the next look if brokers have not answered."""
+LEAVE_S: Final = 0.1
+"""The time without a message or a request after which a member that has left its group is done."""
 
 
 class GroupMember(KafkaFollower):
@@ -45,6 +47,23 @@ class GroupMember(KafkaFollower):
 
     def processed(self, positions: Mapping[str, int]) -> None:
         super().processed(self._current(positions))
+
+    def close(self) -> None:
+        with contextlib.suppress(self._client.KafkaException, RuntimeError, ConnectionError):
+            self._leave()
+        super().close()
+
+    def _leave(self) -> None:
+        """Leave the group, and be done with what it still asks of its member.
+
+        A request that is answered inside the client's ``close`` can come after the end of the group's own thread. The
+        client then waits for good, and all threads of the process with it (librdkafka issues 4041 and 4884).
+        """
+        self._consumer.unsubscribe()
+        until_s = time.monotonic() + ANSWER_S
+        while self._consumer.poll(LEAVE_S) is not None or self._consumer.assignment():
+            if time.monotonic() > until_s:
+                return
 
     def _current(self, positions: Mapping[str, int]) -> dict[str, int]:
         """Return the positions of this assignment. Others, which the caller has until poll tells it, may be behind."""
