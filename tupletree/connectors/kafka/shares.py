@@ -41,6 +41,7 @@ class GroupMember(KafkaFollower):
         self._look_at_s = 0.0
         self._report_at_s = 0.0
         self._is_incremental = "cooperative" in str(config["partition.assignment.strategy"])
+        self._is_static = "group.instance.id" in config
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -49,8 +50,9 @@ class GroupMember(KafkaFollower):
         super().processed(self._current(positions))
 
     def close(self) -> None:
-        with contextlib.suppress(self._client.KafkaException, RuntimeError, ConnectionError):
-            self._leave()
+        if not self._is_static:  # a static member stays one: it is back within the session timeout
+            with contextlib.suppress(self._client.KafkaException, RuntimeError, ConnectionError):
+                self._leave()
         super().close()
 
     def _leave(self) -> None:
