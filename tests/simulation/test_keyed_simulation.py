@@ -17,7 +17,7 @@ from tupletree.testing import CounterexampleError, Outcome, simulate
 from tupletree.tuples import Tuple
 
 ALIGNED = {**DURABLE, "topology.state.checkpoint.aligned": True}
-FEW = range(int(os.environ.get("SIMULATED_SEEDS", "10")))
+FEW = range(int(os.environ.get("KEYED_SEEDS", "10")))
 COUNT, WINDOW_MS = 60, 100
 SPOUTS = 2
 
