@@ -120,7 +120,7 @@ MISTAKES = [
     ("a_bolt_as_spout", ["more", "must be a Spout", "Double"]),
     ("a_class", ["more", "not the class"]),
     ("field_twice", ["more", "'a'", "twice"]),
-    ("shuffled_direct", ["obey", "orders", "is direct"]),
+    ("shuffled_direct", ["obey", "orders", "is declared direct"]),
     ("direct_shuffled", ["obey", "not declared direct"]),
     ("unpicklable", ["lock", "Lock.lock"]),
     ("unknown_key", ["double", "topology.debgu", "'topology.debug'"]),
