@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replayed_rows import PositionedWords, Words
 
-from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree import BasicBolt, TopologyBuilder
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.sqlite import SqliteSink
@@ -21,41 +22,6 @@ from tupletree.worker.core.task import TaskFailedError
 
 COLUMNS = {"word": "string", "count": "bigint"}
 ROWS: list[tuple[str, Any]] = [(f"w{number}", number) for number in range(20)]
-
-
-class Words(Spout):
-    """Emits rows, and what fails again."""
-
-    outputs = ("word", "count")
-
-    def __init__(self, rows: list[tuple[str, Any]]) -> None:
-        self.rows = rows
-
-    def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector, self.next, self.again = collector, 0, []
-
-    def next_tuple(self) -> None:
-        if self.again:
-            self.emit(self.again.pop())
-        elif self.next < len(self.rows):
-            self.emit(self.next)
-            self.next += 1
-
-    def emit(self, number: int) -> None:
-        self.collector.emit(list(self.rows[number]), number)
-
-    def fail(self, number: int) -> None:
-        self.again.append(number)
-
-
-class PositionedWords(Words):
-    """The same, with positions."""
-
-    def checkpoint_state(self) -> int:
-        return self.next
-
-    def restore_state(self, state: int) -> None:
-        self.next = state
 
 
 class Keep(BasicBolt):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replayed_rows import PositionedWords
 from sink_places import DeltaPlace, IcebergPlace, SinkPlace
 
-from tupletree import BasicBolt, Spout, TopologyBuilder
+from tupletree import BasicBolt, TopologyBuilder
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.lake_sink import LakeSink, OvertakenError
@@ -25,37 +26,6 @@ from tupletree.transactional import (
 )
 
 ROWS: list[tuple[str, Any]] = [(f"w{number}", number) for number in range(40)]
-
-
-class Words(Spout):
-    """Emits rows, from a position that can be restored, and what fails again."""
-
-    outputs = ("word", "count")
-
-    def __init__(self, rows: list[tuple[str, Any]]) -> None:
-        self.rows = rows
-
-    def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector, self.next, self.again = collector, 0, []
-
-    def next_tuple(self) -> None:
-        if self.again:
-            self.emit(self.again.pop())
-        elif self.next < len(self.rows):
-            self.emit(self.next)
-            self.next += 1
-
-    def emit(self, number: int) -> None:
-        self.collector.emit(list(self.rows[number]), number)
-
-    def fail(self, number: int) -> None:
-        self.again.append(number)
-
-    def checkpoint_state(self) -> int:
-        return self.next
-
-    def restore_state(self, state: int) -> None:
-        self.next = state
 
 
 class FailOnce(BatchBolt, Committer):
@@ -113,7 +83,7 @@ def test_rows_of_checkpoints_are_written_once_and_a_value_that_does_not_fit_is_r
     cluster: LocalCluster, place: SinkPlace, tmp_path: Path
 ) -> None:
     builder = TopologyBuilder()
-    builder.set_spout("words", Words([*ROWS[:5], ("bad", "many"), *ROWS[5:]]))
+    builder.set_spout("words", PositionedWords([*ROWS[:5], ("bad", "many"), *ROWS[5:]]))
     builder.set_bolt("out", ExactlyOnceSinkBolt(place.sink()), 2).fields_grouping("words", "word")
     builder.set_bolt("rejected", Keep()).shuffle_grouping("out", "rejected")
     conf = {
@@ -141,7 +111,7 @@ def test_a_batch_that_is_committed_again_finds_its_note(cluster: LocalCluster, p
 
 def test_any_topology_appends_rows_at_least_once(cluster: LocalCluster, place: SinkPlace) -> None:
     builder = TopologyBuilder()
-    builder.set_spout("words", Words(ROWS))
+    builder.set_spout("words", PositionedWords(ROWS))
     builder.set_bolt("out", RowSinkBolt(place.sink())).shuffle_grouping("words")
     cluster.submit("words", builder.create_topology(), {})
     wait_until(lambda: set(place.counts()) == set(ROWS), 60, what="every row is written")
