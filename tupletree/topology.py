@@ -54,10 +54,15 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
 class Topology:
-    """A checked topology. Created by ``TopologyBuilder.create_topology``; its components are copied at submission."""
+    """A checked topology. Created by ``TopologyBuilder.create_topology``; its components are copied at submission.
 
-    def __init__(self, components: Mapping[str, Definition]) -> None:
+    Attributes:
+        conf: settings that the topology needs, unless others are given when it is submitted.
+    """
+
+    def __init__(self, components: Mapping[str, Definition], conf: Mapping[str, Any] | None = None) -> None:
         self.components = dict(sorted(components.items()))
+        self.conf: dict[str, Any] = dict(conf or {})
 
     def spec(self) -> topology_pb2.TopologySpec:
         """Return the topology as sent to the cluster, with each component pickled in its current state.
@@ -93,7 +98,7 @@ class Topology:
             _check_kind(component_id, component, old.kind)
             check_calls(old.title, component_id, component)
             components[component_id] = dataclasses.replace(old.copy(), component=component)
-        return Topology(components)
+        return Topology(components, self.conf)
 
 
 class TopologyBuilder:

@@ -105,7 +105,8 @@ class NimbusClient(SupervisorCalls):
         """Upload a topology, start it, and return its topology id.
 
         Returns once the leader has the bundle on disk and the topology recorded; workers start after that. Warns of a
-        spout that drops failed tuples: a spout that emits with ``msg_id`` and does not override ``fail``.
+        spout that drops failed tuples: a spout that emits with ``msg_id`` and does not override ``fail``. Settings of
+        ``conf`` override ``topology.conf``.
 
         Args:
             code: files and packages that the workers import. Classes of other local modules are pickled by value.
@@ -123,7 +124,7 @@ class NimbusClient(SupervisorCalls):
         check_topology_name(name)
         if not isinstance(topology, Topology):
             raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
-        settings = _checked_conf(conf or {})
+        settings = _checked_conf({**topology.conf, **(conf or {})})
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)

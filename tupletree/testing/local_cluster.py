@@ -81,7 +81,7 @@ class LocalCluster:
             raise NameInUseError(f"a topology named {name!r} is already running")
         if not isinstance(topology, Topology):
             raise UsageError(f"submit takes a Topology, not {type(topology).__name__}: call create_topology()")
-        own = dict(conf or {})
+        own = {**topology.conf, **(conf or {})}
         config.validate(own)
         conf = {**config.defaults(), "topology.testing.always.try.serialize": True, **own}
         if conf["transactional.zookeeper.servers"] is None:

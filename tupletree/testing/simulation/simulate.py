@@ -61,7 +61,7 @@ def simulate(
     unknown = [kind for kind in faults if kind not in KINDS]
     if unknown or isinstance(faults, str):
         raise UsageError(f"faults are among {', '.join(KINDS)}, not {faults!r}")
-    own = dict(conf or {})
+    own = {**(topology.conf if isinstance(topology, Topology) else {}), **(conf or {})}
     config.validate(own)
     source = _Prepared(topology) if isinstance(topology, Topology) else topology
     return _sum(_judged(source, seed, faults, check, own) for seed in seeds)

@@ -1,0 +1,155 @@
+"""What runs together, how components are named, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tupletree import BasicBolt, Spout
+from tupletree.component import BasicCollector
+from tupletree.connectors.files import FileSpout
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.errors import UsageError
+from tupletree.streams import Stream, StreamBuilder
+from tupletree.tuples import Tuple
+
+
+def numbers(builder: StreamBuilder | None = None, name: str = "numbers") -> Stream[int]:
+    return (builder or StreamBuilder()).source([1, 2, 3], name=name)
+
+
+def components(stream: Stream[Any]) -> list[str]:
+    return [id for id in stream.builder.topology().components if not id.startswith("$")]
+
+
+def test_narrow_operators_and_what_follows_an_aggregation_are_fused() -> None:
+    stream = numbers()
+    words = stream.map(str).filter(bool).key_by(lambda word: word)
+    words.count().map(lambda n: n + 1).print()
+    words.sink(Discard())
+    assert components(stream) == ["numbers", "numbers-count", "numbers-map", "numbers-sink"]
+    plan = stream.builder.explain()
+    assert "runs map, filter, key_by\n" in plan
+    assert "runs count, map, print\n" in plan
+    assert "numbers-count: count, 1 executor\n    from numbers-map, stream default, by key\n" in plan
+
+
+def test_a_name_is_the_way_to_an_operator_and_no_edit_elsewhere_changes_it() -> None:
+    stream = numbers()
+    keyed = stream.key_by(lambda n: n)
+    keyed.count()
+    assert "numbers-count" in components(stream)
+    stream.filter(bool, name="some").key_by(lambda n: n).count()
+    stream.map(lambda n: -n).print()
+    assert {"numbers-count", "some-count"} < set(components(stream))
+
+
+def test_two_states_of_one_name_are_refused() -> None:
+    stream = numbers()
+    stream.key_by(lambda n: n).count()
+    stream.key_by(lambda n: -n).count()
+    with pytest.raises(UsageError, match=r"two operators are named 'numbers-count'.*count\(…, name='…'\)"):
+        stream.builder.topology()
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+class Discard(BasicBolt):
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        pass
+
+
+class Ticks(Spout):
+    outputs = ["tick"]
+
+    def next_tuple(self) -> None:
+        pass
+
+
+def test_the_guarantee_becomes_settings() -> None:
+    stream = numbers()
+    stream.map(lambda n: n).print()
+    assert stream.builder.topology("at_most_once").conf == {"topology.acker.executors": 0}
+    assert stream.builder.topology().conf == {}
+    assert stream.builder.topology("exactly_once").conf == {"topology.state.checkpoint.aligned": True}
+
+
+def test_a_sink_commits_with_the_checkpoint_for_exactly_once(tmp_path: Any) -> None:
+    builder = StreamBuilder()
+    lines = builder.source(FileSpout(tmp_path), name="lines")
+    lines.key_by(lambda line: line).count().sink(
+        SqliteSink(str(tmp_path / "db"), "counts", {"key": "string", "value": "bigint"}, key=["key"])
+    )
+    sinks = [
+        type(builder.topology(guarantee).components["lines-count-sink"].component).__name__
+        for guarantee in ("at_least_once", "exactly_once")
+    ]
+    assert sinks == ["RowSinkBolt", "ExactlyOnceSinkBolt"]
+
+
+async def awaited(value: Any) -> Any:
+    return value
+
+
+def yields(value: Any) -> Any:
+    yield value
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no source": (lambda: StreamBuilder().topology(), "the program has no source: begin with builder.source"),
+    "a class": (lambda: StreamBuilder().source(Ticks), r"source takes a spout, not the class Ticks: write Ticks\("),
+    "an iterator": (
+        lambda: StreamBuilder().source(iter([1])),
+        "source takes what can be read again, not list_iterator",
+    ),
+    "text": (lambda: StreamBuilder().source("lines.txt"), "source takes a spout, a generator function or a list, not"),
+    "other rows": (
+        lambda: StreamBuilder().source(Ticks(), rows=Pair),
+        "Pair has the fields a, b, and the rows of Ticks have tick",
+    ),
+    "no function": (lambda: numbers().map(3), "map takes a function, not 3"),
+    "two arguments": (
+        lambda: numbers().map(lambda a, b: a),
+        r"map calls .*<lambda> with one argument, and it takes \(a, b\)",
+    ),
+    "async": (lambda: numbers().map(awaited), "map calls its function and does not await it: use map_async"),
+    "yields": (lambda: numbers().filter(yields), "filter takes a function that returns one value, and this one yields"),
+    "not async": (lambda: numbers().map_async(str), "map_async takes a coroutine function"),
+    "one argument": (lambda: numbers().key_by(str).reduce(abs), "reduce calls abs with two arguments, and it takes"),
+    "no predicate": (lambda: numbers().branch(), "branch takes one predicate for each stream that it returns"),
+    "nothing to merge": (lambda: numbers().merge(), "merge takes one stream or more"),
+    "two programs": (lambda: numbers().merge(numbers()), "merge takes streams of one StreamBuilder"),
+    "half with keys": (lambda: (s := numbers()).merge(s.key_by(str)), "streams that all have a key or none"),
+    "no bolt": (lambda: numbers().process(print), "process takes a bolt, not <built-in function print>"),
+    "no sink": (lambda: numbers().sink(print), "sink takes a sink of tupletree.connectors or a bolt, not"),
+    "no names": (lambda: numbers().sink(Discard(), fields=["a b"]), "sink: fields: "),
+    "one name twice": (
+        lambda: (numbers(b := StreamBuilder()), numbers(b), b.topology()),
+        "two operators are named 'numbers'",
+    ),
+    "a guarantee": (lambda: numbers().builder.topology("once"), "guarantee must be one of at_most_once, at_least_once"),
+    "a source that cannot go back": (
+        lambda: StreamBuilder().source(Ticks()).print().builder.topology("exactly_once"),
+        "exactly_once cannot hold: source 'source', a Ticks, cannot go back to a position",
+    ),
+    "a sink that cannot commit": (
+        lambda: ((s := numbers()).sink(Discard()), s.builder.topology("exactly_once")),
+        "exactly_once cannot hold: sink 'numbers-sink' cannot write with a checkpoint",
+    ),
+    "a state without acks": (
+        lambda: numbers().key_by(str).count().builder.topology("at_most_once"),
+        "at_most_once cannot hold for 'numbers-count', whose state is saved in checkpoints",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mistake_is_refused_in_one_sentence(name: str) -> None:
+    make, message = REFUSED[name]
+    with pytest.raises(UsageError, match=message):
+        make()

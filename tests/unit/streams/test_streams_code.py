@@ -1,0 +1,199 @@
+"""The function that narrow operators are compiled to does what the operators say, one element after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tupletree.errors import ReportedFailedException
+from tupletree.streams.code import ARGUMENTS, Code, read
+from tupletree.streams.graph import Kind
+from tupletree.streams.layout import Layout
+from tupletree.streams.steps import Chain, Combine, Emit, Fold, Next, Step
+from tupletree.testing import make_tuple
+
+Element = tuple[Any, Any, Any]  # key, time, value
+
+FUNCTIONS: dict[Kind, list[Any]] = {
+    Kind.MAP: [lambda v: v + 1, lambda v: v * 3, lambda v: -v],
+    Kind.FLAT_MAP: [lambda v: [v, v + 1], lambda v: [], lambda v: (v for _ in range(abs(v) % 4))],
+    Kind.FILTER: [lambda v: v % 2 == 0, lambda v: v > 3, lambda v: True],
+    Kind.KEY_BY: [lambda v: v % 5, str, lambda v: (v % 2, "x")],
+    Kind.EVENT_TIME: [lambda v: v * 1000],
+    Kind.ITEMS: [None],
+}
+NUMBERS = {Kind.MAP, Kind.FLAT_MAP, Kind.FILTER}
+
+
+RULES: dict[Kind, Callable[[Any, Any, Any, Any], Iterable[Element]]] = {
+    Kind.MAP: lambda f, key, time, value: [(key, time, f(value))],
+    Kind.FLAT_MAP: lambda f, key, time, value: [(key, time, one) for one in f(value)],
+    Kind.FILTER: lambda f, key, time, value: [(key, time, value)] if f(value) else [],
+    Kind.KEY_BY: lambda f, key, time, value: [(f(value), time, value)],
+    Kind.EVENT_TIME: lambda f, key, time, value: [(key, f(value), value)],
+    Kind.ITEMS: lambda f, key, time, value: [(None, time, (key, value))],
+}
+
+
+def reference(steps: tuple[Next, ...], element: Element) -> Iterator[tuple[str, Element]]:
+    """Yield what operators emit for one element, by the words of their documentation."""
+    for step in steps:
+        if isinstance(step, Emit):
+            yield step.stream, element
+            continue
+        assert isinstance(step, Step)
+        if step.kind is Kind.BRANCH:
+            cases = [case for holds, case in zip(step.argument, step.then, strict=True) if holds(element[2])]
+            for case in cases[:1]:
+                assert isinstance(case, Step)
+                yield from reference(case.then, element)
+            continue
+        for one in RULES[step.kind](step.argument, *element):
+            yield from reference(step.then, one)
+
+
+EMITS = [Emit("default", Layout(has_key=True, has_time=True)), Emit("other", Layout())]
+
+
+def steps(depth: int) -> st.SearchStrategy[tuple[Next, ...]]:
+    """Return trees of operators on whole numbers."""
+    ends = st.sampled_from(EMITS)
+    if depth == 0:
+        return st.lists(ends, min_size=1, max_size=2, unique=True).map(tuple)
+    deeper = st.deferred(lambda: steps(depth - 1))
+
+    def narrow(kind: Kind) -> st.SearchStrategy[Step]:
+        return st.builds(Step, st.just(kind), st.sampled_from(FUNCTIONS[kind]), deeper)
+
+    items = st.builds(Step, st.just(Kind.ITEMS), st.none(), st.just((EMITS[1],)))
+    cases = st.lists(st.tuples(st.sampled_from(FUNCTIONS[Kind.FILTER]), deeper), min_size=1, max_size=3)
+    branches = cases.map(
+        lambda given: Step(
+            Kind.BRANCH, tuple(f for f, _ in given), tuple(Step(Kind.CASE, None, then) for _, then in given)
+        )
+    )
+    kinds = [narrow(kind) for kind in FUNCTIONS if kind is not Kind.ITEMS]
+    return st.lists(st.one_of(*kinds, branches, items, ends), min_size=1, max_size=3).map(tuple)
+
+
+def run(then: tuple[Next, ...], elements: Iterable[Element]) -> list[tuple[str, Element]]:
+    """Return what the compiled function emits."""
+    found: list[tuple[str, Element]] = []
+
+    def emit(row: list[Any], stream: str) -> None:
+        found.append((stream, (row[0], row[1], row[2]) if stream == "default" else row[0]))
+
+    code = Code({one: f"emit({{row}}, {one!r})" for one in ("default", "other")}, emit=emit)
+    code.add(0, "def run(k, t, v, a):")
+    code.then(then, ARGUMENTS, 1)
+    function = code.compiled("test")
+    for key, time, value in elements:
+        function(key, time, value, None)
+    return found
+
+
+@given(st.integers(1, 4).flatmap(steps), st.lists(st.integers(-20, 20), min_size=1, max_size=6))
+def test_compiled_operators_do_what_each_operator_says(then: tuple[Next, ...], values: list[int]) -> None:
+    elements = [("k", 7, value) for value in values]
+    expected = [
+        (stream, element if stream == "default" else element[2])
+        for one in elements
+        for stream, element in reference(then, one)
+    ]
+    assert run(then, elements) == expected
+
+
+def test_a_hundred_loops_in_each_other_are_compiled() -> None:
+    then: tuple[Next, ...] = (Emit("other", Layout()),)
+    for number in range(100):
+        kind, f = (Kind.FLAT_MAP, lambda v: [v + 1]) if number % 2 else (Kind.FILTER, lambda v: True)
+        then = (Step(kind, f, then),)
+    assert run(then, [(None, None, 0)]) == [("other", 50)]
+
+
+def test_a_thousand_maps_after_each_other_are_compiled() -> None:
+    then: tuple[Next, ...] = (Emit("other", Layout()),)
+    for _ in range(300):
+        then = (Step(Kind.MAP, lambda v: v + 1, then),)
+    assert run(then, [(None, None, 0)]) == [("other", 300)]
+
+
+@pytest.mark.parametrize("key", [None, 1.5, True, [1], ("a", None), ()])
+def test_a_key_of_another_type_fails_the_element(key: Any) -> None:
+    with pytest.raises(ReportedFailedException, match=r"key_by returned .* was expected"):
+        run((Step(Kind.KEY_BY, lambda v: key, (EMITS[0],)),), [(None, None, 1)])
+
+
+def test_an_event_time_that_is_none_fails_the_element() -> None:
+    with pytest.raises(ReportedFailedException, match="event_time returned 'noon'; a whole number"):
+        run((Step(Kind.EVENT_TIME, lambda v: "noon", (EMITS[0],)),), [(None, None, 1)])
+
+
+class Named(NamedTuple):
+    user: str
+    key: str
+
+
+@dataclass(kw_only=True)
+class Plain:
+    user: str
+    time: int
+
+
+@pytest.mark.parametrize(
+    ("layout", "element"),
+    [
+        (Layout(), (None, None, 5)),
+        (Layout(single="line"), (None, None, "to be")),
+        (Layout(has_key=True), ("k", None, 5)),
+        (Layout(has_time=True), (None, 9, [5])),
+        (Layout(has_key=True, has_time=True, record=Named), ("k", 9, Named("ann", "x"))),
+        (Layout(has_key=True, has_time=True, record=Plain), ("k", 9, Plain(user="ann", time=3))),
+    ],
+)
+def test_an_element_is_read_as_it_was_sent(layout: Layout, element: Element) -> None:
+    rows: list[list[Any]] = []
+    send = Code({"default": "emit({row})"}, emit=rows.append)
+    send.add(0, "def run(k, t, v, a):")
+    send.then((Emit("default", layout),), ARGUMENTS, 1)
+    send.compiled("test")(*element, None)
+    take = Code({})
+    take.add(0, "def run(a):")
+    at = read(take, layout, 1)
+    take.add(1, f"return {at.key}, {at.time}, {at.value}")
+    assert take.compiled("test")(make_tuple(rows[0], layout.fields)) == element
+    assert len(set(layout.fields)) == len(layout.fields)
+
+
+WORDS = ["to", "be", "or", "not", "to", "be"]
+
+
+@pytest.mark.parametrize(
+    ("fold", "expected"),
+    [
+        (Fold(None, None, None, is_count=True), {"t": 2, "b": 2, "o": 1, "n": 1}),
+        (Fold(None, max, max), {"t": "to", "b": "be", "o": "or", "n": "not"}),
+        (Fold(list, lambda a, v: [*a, v], None), {"t": ["to", "to"], "b": ["be", "be"], "o": ["or"], "n": ["not"]}),
+    ],
+)
+def test_elements_are_combined_by_key(fold: Fold, expected: dict[str, Any]) -> None:
+    code = Code({})
+    code.add(0, "def run(k, t, v, a):")
+    code.then((Combine("partial", fold),), ARGUMENTS, 1)
+    function = code.compiled("test")
+    for word in WORDS:
+        function(word[0], None, word, None)
+    assert dict(code.partials["partial"]) == expected
+
+
+def test_a_chain_knows_its_streams() -> None:
+    fold = Fold(None, None, None)
+    inner = Step(Kind.FILTER, bool, (Emit("small", Layout()), Combine("partial", fold)))
+    chain = Chain(Layout(), (inner, Emit("default", Layout(has_key=True))))
+    assert list(chain.emits) == ["small", "partial", "default"]
+    assert chain.combines == {"partial": fold}

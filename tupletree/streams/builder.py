@@ -1,0 +1,199 @@
+"""StreamBuilder: a program of streams, which becomes an ordinary topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, TypeVar, get_args, overload
+
+from tupletree._wire.value_types import register
+from tupletree.component import Spout, is_positioned
+from tupletree.errors import UsageError
+from tupletree.streams import local_run
+from tupletree.streams.edges import Edge
+from tupletree.streams.explain import explained
+from tupletree.streams.graph import Kind, Operator
+from tupletree.streams.heads import CombiningBolt, NarrowBolt
+from tupletree.streams.parts import Part
+from tupletree.streams.plan import Component, Plan
+from tupletree.streams.sources import default_name, layout_of, spout_of
+from tupletree.streams.steps import Chain
+from tupletree.streams.stream import Stream
+from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
+
+T = TypeVar("T")
+
+Guarantee = Literal["at_most_once", "at_least_once", "exactly_once"]
+
+
+class StreamBuilder:
+    """A program: sources, and what becomes of their elements.
+
+        builder = StreamBuilder()
+        lines = builder.source(FileSpout("corpus"))
+        lines.flat_map(str.split).key_by(lambda word: word).count().print()
+        topology = builder.topology()
+
+    ``parallelism``: the number of executors of each component, except sources, for which the program names none.
+
+    Components are named by their operators: by ``name=``, or by the way to them, as in ``lines-count``. The name of an
+    operator with a state does not depend on operators elsewhere in the program, so the state is found again when the
+    program is edited.
+    """
+
+    def __init__(self, *, parallelism: int = 1) -> None:
+        self._parallelism = parallelism
+        self._sources: list[Operator] = []
+
+    @overload
+    def source(self, source: Spout, *, rows: type[T], name: str = "", parallelism: int = 1) -> Stream[T]: ...
+
+    @overload
+    def source(self, source: Spout, *, name: str = "", parallelism: int = 1) -> Stream[Any]: ...
+
+    @overload
+    def source(self, source: Callable[[], Iterable[T]], *, name: str = "", parallelism: int = 1) -> Stream[T]: ...
+
+    @overload
+    def source(self, source: Iterable[T], *, name: str = "", parallelism: int = 1) -> Stream[T]: ...
+
+    def source(self, source: Any, *, rows: Any = None, name: str = "", parallelism: int = 1) -> Stream[Any]:
+        """Add a source: a spout, a generator function without arguments, or a collection.
+
+        A row of a spout with one field is its value; a row of several is an object of ``rows``, a NamedTuple or
+        dataclass with the same fields, or else of the record that the spout declares, or else a named tuple.
+
+        Each task of a generator function or a collection would yield all elements: leave their parallelism at 1.
+
+        Raises:
+            UsageError: ``source`` is none of these, or its fields are not those of ``rows``.
+        """
+        spout = spout_of(source)
+        layout = layout_of(spout, "source", rows)
+        operator = Operator(Kind.SOURCE, name or default_name(source), "source", (), spout, layout, parallelism)
+        self._sources.append(operator)
+        return Stream(self, operator)
+
+    def topology(self, guarantee: Guarantee = "at_least_once") -> Topology:
+        """Return the program as a topology, to be submitted, simulated or run in a LocalCluster like any other.
+
+        ``guarantee``: what is kept when a process dies or a message fails.
+
+        *   ``at_most_once``: an element that is lost is not processed again. Without states.
+        *   ``at_least_once``: each element takes effect, possibly more than once, also on states.
+        *   ``exactly_once``: each element takes effect on states, and on sinks, exactly once, by aligned checkpoints.
+            Every source must be able to go back to a position, and every sink to write with a checkpoint.
+
+        Raises:
+            UsageError: there is no source, or the guarantee cannot hold; the message says why.
+            TopologyError: as ``TopologyBuilder``.
+        """
+        if guarantee not in get_args(Guarantee):
+            raise UsageError(f"guarantee must be one of {', '.join(get_args(Guarantee))}, not {guarantee!r}")
+        plan = self._plan()
+        _check_guarantee(plan, guarantee)
+        for record in plan.records:
+            register(record)  # so that its objects travel, also inside of others, and are stored in states
+        builder = TopologyBuilder()
+        for component in plan.components:
+            _add(builder, component, guarantee == "exactly_once")
+        topology = builder.create_topology()
+        topology.conf.update(SETTINGS[guarantee])
+        return topology
+
+    def explain(self) -> str:
+        """Return the components that the program becomes, the operators that run in each, and why."""
+        return explained(self._plan())
+
+    def run_local(
+        self, *, seconds: float = 20, guarantee: Guarantee = "at_least_once", conf: dict[str, Any] | None = None
+    ) -> None:
+        """Run the program in threads of this process, until its sources are at their end, or for ``seconds``.
+
+        ``seconds``: 0 for no limit. ``conf``: settings of the topology.
+
+        Raises:
+            UsageError, TopologyError: as ``topology``.
+            TaskFailedError: a function of the program raised.
+        """
+        local_run.run(self.topology(guarantee), seconds, conf or {}, lambda: False)
+
+    def collect(self, stream: Stream[T], count: int, seconds: float = 20) -> list[T]:
+        """Return the first elements of a stream: see ``Stream.collect``."""
+        parent = stream.operator
+        collector = local_run.Collector(parent.layout.has_key)
+        added = Operator(Kind.PRINT, "", "collect", (parent,), collector, parent.layout)
+        try:
+            topology = self.topology()
+        finally:
+            parent.children.remove(added)
+        return local_run.collect(collector, count, lambda is_over: local_run.run(topology, seconds, {}, is_over))
+
+    def _plan(self) -> Plan:
+        if not self._sources:
+            raise UsageError("the program has no source: begin with builder.source(…)")
+        return Plan(_in_order(self._sources), self._parallelism)
+
+
+SETTINGS: Final[dict[Guarantee, dict[str, Any]]] = {
+    "at_most_once": {"topology.acker.executors": 0},
+    "at_least_once": {},
+    "exactly_once": {"topology.state.checkpoint.aligned": True},
+}
+
+
+def _in_order(sources: list[Operator]) -> list[Operator]:
+    """Return all operators, each after its parents."""
+    found: dict[Operator, None] = {}
+    waiting = list(reversed(sources))
+    while waiting:
+        one = waiting.pop()
+        if one not in found and all(parent in found for parent in one.parents):
+            found[one] = None
+            waiting += reversed(one.children)
+    return list(found)
+
+
+def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
+    for component in plan.components:
+        part = component.head.argument
+        is_head = not component.is_narrow
+        if guarantee == "at_most_once" and is_head and isinstance(part, Part) and part.is_stateful:
+            raise UsageError(
+                f"at_most_once cannot hold for '{component.id}', whose state is saved in checkpoints, which need acks: "
+                f"use at_least_once"
+            )
+        if guarantee != "exactly_once" or not is_head:
+            continue
+        if isinstance(part, Spout) and not is_positioned(part):
+            raise UsageError(
+                f"exactly_once cannot hold: source '{component.id}', a {type(part).__name__}, cannot go back to a "
+                f"position, as it has no checkpoint_state and restore_state; use at_least_once, or another source"
+            )
+        if isinstance(part, Part) and part.settles is False:
+            raise UsageError(
+                f"exactly_once cannot hold: sink '{component.id}' cannot write with a checkpoint; use a sink such as "
+                f"PostgresSink, or at_least_once"
+            )
+
+
+def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None:
+    """Add a component to a topology."""
+    head, chain = component.head, component.chain or Chain(component.head.layout, ())
+    if head.kind is Kind.SOURCE and not component.is_narrow:
+        builder.set_spout(component.id, head.argument, component.parallelism)
+        return
+    if component.is_narrow:
+        bolt: Any = CombiningBolt(chain) if component.combines else NarrowBolt(chain)
+    else:
+        bolt = head.argument.make(component.inputs, chain, is_exact)
+    declarer = builder.set_bolt(component.id, bolt, component.parallelism)
+    for edge in component.inputs:
+        _group(declarer, component, edge)
+
+
+def _group(declarer: BoltDeclarer, component: Component, edge: Edge) -> None:
+    fields = component.fields(edge)
+    if fields:
+        declarer.fields_grouping(edge.component, fields, edge.stream)
+    else:
+        declarer.local_or_shuffle_grouping(edge.component, edge.stream)

@@ -1,0 +1,242 @@
+"""Turns narrow operators into the source text of one Python function, and compiles it.
+
+``flat_map(str.split)``, ``filter(p)`` and ``key_by(f)``, followed by an output, become
+
+    def run(k0, t0, v0, a):
+        for v1 in f0(v0):
+            if f1(v1):
+                k1 = f2(v1)
+                if type(k1) not in plain:
+                    check_key(k1)
+                emit([k1, v1], a)
+
+so that an element costs the calls of the user's functions and nothing else. The functions of the user are arguments of
+an enclosing function; no text of the user gets into the source.
+"""
+
+from __future__ import annotations  # pure
+
+import itertools
+import linecache
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tupletree.streams.elements import PLAIN, checked_key, milliseconds
+from tupletree.streams.graph import Kind
+from tupletree.streams.layout import Layout
+from tupletree.streams.steps import Combine, Emit, Fold, Next, Step
+
+MAX_DEPTH: Final = 15
+"""Blocks that are nested in one function. CPython allows 20 loops in each other; what is deeper becomes a function."""
+
+INDENT: Final = "    "
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The names of the variables that hold the present element, its key and its event time."""
+
+    key: str
+    time: str
+    value: str
+
+
+ARGUMENTS: Final = At("k", "t", "v")
+
+
+class Code:
+    """The text of functions, and the objects that they use by name.
+
+    ``emits``: the text of a call that emits ``{row}``, by stream. ``names``: objects that these texts use.
+
+    Attributes:
+        partials: the partial values by stream of the aggregations whose elements the functions combine.
+    """
+
+    def __init__(self, emits: Mapping[str, str], **names: Any) -> None:
+        self.emits = emits
+        self.names: dict[str, Any] = {"plain": PLAIN, "checked_key": checked_key, "ms": milliseconds, **names}
+        self.partials: dict[str, defaultdict[Any, Any]] = {}
+        self.lines: list[str] = []
+        self._waiting: list[tuple[str, Sequence[Next]]] = []
+        self._count = 0
+
+    def name(self, prefix: str, value: Any) -> str:
+        """Return a name by which the code finds an object."""
+        name = self.variable(prefix)
+        self.names[name] = value
+        return name
+
+    def variable(self, prefix: str) -> str:
+        """Return a new name."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def add(self, depth: int, line: str) -> None:
+        """Add a line at an indentation."""
+        self.lines.append(INDENT * depth + line)
+
+    def then(self, steps: Sequence[Next], at: At, depth: int) -> None:
+        """Write what follows an element. Writes at least one line."""
+        if depth > MAX_DEPTH:
+            name = self.variable("rest")
+            self._waiting.append((name, steps))
+            self.add(depth, f"{name}({at.key}, {at.time}, {at.value}, a)")
+            return
+        for one in steps:
+            if isinstance(one, Emit):
+                self.add(depth, self.emits[one.stream].format(row=row_text(one.layout, at)))
+            elif isinstance(one, Combine):
+                self._combine(one, at, depth)
+            else:
+                _WRITERS[one.kind](self, one, at, depth)
+        if not steps:
+            self.add(depth, "pass")
+
+    def _combine(self, one: Combine, at: At, depth: int) -> None:
+        fold = one.fold
+        partials = self.partials.setdefault(one.stream, defaultdict(int))
+        name = self.name("p", partials)
+        if fold.is_sum:
+            self.add(depth, f"{name}[{at.key}] += {1 if fold.is_count else at.value}")
+            return
+        self.add(
+            depth, f"{name}[{at.key}] = " + folded_text(self, fold, f"{name}[{at.key}]", f"{at.key} in {name}", at)
+        )
+
+    def compiled(self, title: str) -> Any:
+        """Compile what was written; return the function ``run``. ``title``: what the code is of, for tracebacks."""
+        body = self.lines
+        while self._waiting:
+            name, steps = self._waiting.pop()
+            self.lines = []
+            self.add(0, f"def {name}(k, t, v, a):")
+            self.then(steps, ARGUMENTS, 1)
+            body = self.lines + body
+        lines = [f"def make({', '.join(self.names)}):", *(INDENT + line for line in body), INDENT + "return run"]
+        text = "\n".join([*lines, ""])
+        file = f"<operators of {title}, {next(_numbers)}>"
+        space: dict[str, Any] = {}
+        exec(compile(text, file, "exec"), space)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # for tracebacks
+        return space["make"](*self.names.values())
+
+
+def folded_text(code: Code, fold: Fold, value: str, exists: str, at: At) -> str:
+    """Return the text of a value with an element added. ``value``, ``exists``: texts of the old value, if any."""
+    if fold.initial is None:
+        add = code.name("f", fold.add)
+        return f"{add}({value}, {at.value}) if {exists} else {at.value}"
+    add, initial = code.name("f", fold.add), code.name("f", fold.initial)
+    return f"{add}({value} if {exists} else {initial}(), {at.value})"
+
+
+def row_text(layout: Layout, at: At) -> str:
+    """Return the text of the list of values in which an element travels."""
+    parts = ([at.key] if layout.has_key else []) + ([at.time] if layout.has_time else [])
+    if layout.record is None:
+        parts.append(at.value)
+    elif layout.is_dataclass:
+        parts += [f"{at.value}.{name}" for name in layout.value_fields]
+    else:
+        parts.append(f"*{at.value}")
+    return f"[{', '.join(parts)}]"
+
+
+def read(code: Code, layout: Layout, depth: int) -> At:
+    """Write the lines that take an element from the tuple ``a``; return the names of its parts."""
+    if layout.has_key:
+        code.add(depth, f"k = a[{layout.key_field!r}]")
+    if layout.has_time:
+        code.add(depth, f"t = a[{layout.time_field!r}]")
+    if layout.record is None:
+        code.add(depth, f"v = a[{layout.value_fields[0]!r}]")
+    else:
+        record = code.name("r", layout.record)
+        code.add(depth, f"v = {record}({', '.join(f'{name}=a[{name!r}]' for name in layout.value_fields)})")
+    return At("k" if layout.has_key else "None", "t" if layout.has_time else "None", "v")
+
+
+def _map(code: Code, step: Step, at: At, depth: int) -> None:
+    value = code.variable("v")
+    code.add(depth, f"{value} = {code.name('f', step.argument)}({at.value})")
+    code.then(step.then, At(at.key, at.time, value), depth)
+
+
+def _flat_map(code: Code, step: Step, at: At, depth: int) -> None:
+    value = code.variable("v")
+    code.add(depth, f"for {value} in {code.name('f', step.argument)}({at.value}):")
+    code.then(step.then, At(at.key, at.time, value), depth + 1)
+
+
+def _filter(code: Code, step: Step, at: At, depth: int) -> None:
+    code.add(depth, f"if {code.name('f', step.argument)}({at.value}):")
+    code.then(step.then, at, depth + 1)
+
+
+def _peek(code: Code, step: Step, at: At, depth: int) -> None:
+    code.add(depth, f"{code.name('f', step.argument)}({at.value})")
+    if step.then:
+        code.then(step.then, at, depth)
+
+
+def _print(code: Code, step: Step, at: At, depth: int) -> None:
+    code.add(depth, f"{code.name('f', step.argument)}({at.key}, {at.value})")
+    if step.then:
+        code.then(step.then, at, depth)
+
+
+def _branch(code: Code, step: Step, at: At, depth: int) -> None:
+    for index, (predicate, case) in enumerate(zip(step.argument, step.then, strict=True)):
+        word = "elif" if index else "if"
+        code.add(depth, f"{word} {code.name('f', predicate)}({at.value}):")
+        assert isinstance(case, Step)
+        code.then(case.then, at, depth + 1)
+
+
+def _through(code: Code, step: Step, at: At, depth: int) -> None:
+    if step.then:
+        code.then(step.then, at, depth)
+
+
+def _key_by(code: Code, step: Step, at: At, depth: int) -> None:
+    key = code.variable("k")
+    code.add(depth, f"{key} = {code.name('f', step.argument)}({at.value})")
+    code.add(depth, f"if type({key}) not in plain:")
+    code.add(depth + 1, f"checked_key({key})")
+    if step.then:
+        code.then(step.then, At(key, at.time, at.value), depth)
+
+
+def _items(code: Code, step: Step, at: At, depth: int) -> None:
+    value = code.variable("v")
+    code.add(depth, f"{value} = ({at.key}, {at.value})")
+    if step.then:
+        code.then(step.then, At("None", at.time, value), depth)
+
+
+def _event_time(code: Code, step: Step, at: At, depth: int) -> None:
+    time = code.variable("t")
+    code.add(depth, f"{time} = {code.name('f', step.argument)}({at.value})")
+    code.add(depth, f"if type({time}) is not int:")
+    code.add(depth + 1, f"{time} = ms({time})")
+    if step.then:
+        code.then(step.then, At(at.key, time, at.value), depth)
+
+
+_WRITERS: Final[Mapping[Kind, Callable[[Code, Step, At, int], None]]] = {
+    Kind.MAP: _map,
+    Kind.FLAT_MAP: _flat_map,
+    Kind.FILTER: _filter,
+    Kind.PEEK: _peek,
+    Kind.PRINT: _print,
+    Kind.BRANCH: _branch,
+    Kind.CASE: _through,
+    Kind.MERGE: _through,
+    Kind.KEY_BY: _key_by,
+    Kind.ITEMS: _items,
+    Kind.EVENT_TIME: _event_time,
+}

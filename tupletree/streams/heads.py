@@ -1,0 +1,248 @@
+"""Components that run the operators of a program: what the plan puts into a topology.
+
+Each has a ``Chain``: the narrow operators that run with it. Its code is made in ``setup``, once per task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tupletree.async_bolt import AsyncBolt
+from tupletree.collector import BasicCollector, BoltCollector
+from tupletree.component import BasicBolt, Bolt, StatefulBolt
+from tupletree.errors import FailedException, ReportedFailedException
+from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read
+from tupletree.streams.edges import Edge
+from tupletree.streams.layout import Layout
+from tupletree.streams.steps import Chain, Fold
+from tupletree.tuples import Tuple
+
+DEFAULT: Final = "default"
+
+
+def declare(chain: Chain, declarer: Any) -> None:
+    """Declare the streams that a chain emits on."""
+    for stream, layout in chain.emits.items():
+        declarer.declare_stream(stream, layout.fields)
+
+
+def basic_emits(chain: Chain) -> dict[str, str]:
+    """Return the texts of emits that are anchored by the framework."""
+    return {one: "emit({row})" if one == DEFAULT else f"emit({{row}}, stream={one!r})" for one in chain.emits}
+
+
+def anchored_emits(chain: Chain) -> dict[str, str]:
+    """Return the texts of emits that are anchored to ``a``."""
+    return {one: "emit({row}, a)" if one == DEFAULT else f"emit({{row}}, a, {one!r})" for one in chain.emits}
+
+
+def follower(chain: Chain, collector: BoltCollector | BasicCollector, title: str) -> Callable[..., None]:
+    """Return what follows the results of a bolt that anchors by itself: a function of (key, time, value, None)."""
+    code = Code(basic_emits(chain), emit=collector.emit)
+    code.add(0, "def run(k, t, v, a=None):")
+    code.then(chain.then, ARGUMENTS, 1)
+    run: Callable[..., None] = code.compiled(title)
+    return run
+
+
+class NarrowBolt(BasicBolt):
+    """Runs narrow operators on each element."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declare(self.chain, declarer)
+
+    def setup(self) -> None:
+        code = Code(basic_emits(self.chain), emit=self.collector.emit)
+        code.add(0, "def run(a, collector):")
+        code.then(self.chain.then, read(code, self.chain.layout, 1), 1)
+        self.execute = code.compiled(self.context.component_id)  # type: ignore[method-assign]
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        """Replaced in ``setup`` by the code of the operators."""
+        raise NotImplementedError
+
+
+class CombiningBolt(Bolt):
+    """Runs narrow operators on each element, and keeps partial values of aggregations, which it emits periodically.
+
+    As a CombinerBolt does: partial values are emitted after ``held`` inputs, and at each tick. They form a tree of
+    their own, and the inputs are acked when that is complete.
+    """
+
+    holds_tuples = True
+    held: int = 1000
+    interval_s: float = 0.05
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declare(self.chain, declarer)
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        return {"topology.tick.tuple.freq.secs": self.interval_s}
+
+    def setup(self) -> None:
+        self._inputs: list[Tuple] = []
+        with batch_code(self.chain, self.collector) as code:
+            code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
+        self._partials = code.partials
+        self._run = code.compiled(self.context.component_id)
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        if tuples[0].is_tick:
+            self._emit()
+            return
+        failed = self._run(tuples)
+        self._inputs += tuples if not failed else [tup for tup in tuples if tup not in failed]
+        if len(self._inputs) >= self.held:
+            self._emit()
+
+    def _emit(self) -> None:
+        if not self._inputs:
+            return
+        inputs, self._inputs = self._inputs, []
+        is_empty = True
+        for stream, partials in self._partials.items():
+            if partials:
+                is_empty = False
+                self.collector.emit_combined(list(map(list, partials.items())), inputs, stream)
+                partials.clear()
+        if is_empty:
+            self.collector.ack_many(inputs)
+
+
+class KeyedHead(StatefulBolt):
+    """A bolt with a value per key, in the state. A subclass writes what is done with an element."""
+
+    def __init__(self, inputs: Sequence[Edge], chain: Chain) -> None:
+        self.given = {(one.component, one.stream): one for one in inputs}
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declare(self.chain, declarer)
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self._runs = {source: self._code(edge) for source, edge in self.given.items()}
+
+    def execute_batch(self, tuples: list[Tuple]) -> None:
+        first = tuples[0]
+        if first.is_tick:
+            return
+        failed = self._runs[first.source_component, first.source_stream](tuples)
+        self.collector.ack_many(tuples if not failed else [tup for tup in tuples if tup not in failed])
+
+    def _code(self, edge: Edge) -> Callable[[list[Tuple]], list[Tuple]]:
+        """Return the function that processes a batch of one input."""
+        with batch_code(self.chain, self.collector) as code:
+            code.names.update(get=self.state.get, put=self.state.put, delete=self.state.delete, missing=object())
+            at = read(code, edge.layout, 3)
+            self._write(code, at, edge)
+            code.then(self.chain.then, at, 3)
+        run: Callable[[list[Tuple]], list[Tuple]] = code.compiled(self.context.component_id)
+        return run
+
+    def _write(self, code: Code, at: At, edge: Edge) -> None:
+        """Write the lines, at depth 3, that process the element ``v`` of key ``k`` and set ``v`` to the result."""
+        raise NotImplementedError
+
+
+class AggregateBolt(KeyedHead):
+    """Adds each element, or partial value, to the value of its key, and hands each new value on."""
+
+    def __init__(self, fold: Fold, inputs: Sequence[Edge], chain: Chain) -> None:
+        super().__init__(inputs, chain)
+        self.fold = fold
+
+    def _write(self, code: Code, at: At, edge: Edge) -> None:
+        code.add(3, f"s = get({at.key}, missing)")
+        code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
+        code.add(3, f"put({at.key}, v)")
+
+    def _new_value(self, code: Code, is_partial: bool) -> str:
+        fold = self.fold
+        if fold.is_count and not is_partial:
+            return "1 if s is missing else s + 1"
+        if fold.is_sum:
+            return "v if s is missing else s + v"
+        if is_partial:
+            return f"v if s is missing else {code.name('f', fold.merge)}(s, v)"
+        return folded_text(code, fold, "s", "s is not missing", ARGUMENTS)
+
+
+class UpdateStateBolt(KeyedHead):
+    """Calls a function with the state and the element, which returns the new state and a result."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], inputs: Sequence[Edge], chain: Chain) -> None:
+        super().__init__(inputs, chain)
+        self.function = function
+
+    def _write(self, code: Code, at: At, edge: Edge) -> None:
+        code.add(3, f"s, v = {code.name('f', self.function)}(get({at.key}, None), v)")
+        code.add(3, "if s is None:")
+        code.add(4, f"delete({at.key})")
+        code.add(3, "else:")
+        code.add(4, f"put({at.key}, s)")
+
+
+class AsyncHead(AsyncBolt):
+    """Awaits a function for each element, and hands the result on."""
+
+    def __init__(
+        self, function: Callable[[Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
+    ) -> None:
+        vars(self).update(settings)
+        self.function = function
+        self.layout = edges[0].layout
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declare(self.chain, declarer)
+
+    def setup(self) -> None:
+        self._read = reader(self.layout, self.context.component_id)
+        self._follow = follower(self.chain, self.collector, self.context.component_id)
+
+    async def execute(self, tup: Tuple) -> None:
+        key, time, value = self._read(tup)
+        self._follow(key, time, await self.function(value))
+
+
+def reader(layout: Layout, title: str) -> Callable[[Tuple], tuple[Any, Any, Any]]:
+    """Return a function that takes key, event time and element from a tuple; None for what there is not."""
+    code = Code({})
+    code.add(0, "def run(a):")
+    at = read(code, layout, 1)
+    code.add(1, f"return {at.key}, {at.time}, {at.value}")
+    run: Callable[[Tuple], tuple[Any, Any, Any]] = code.compiled(title)
+    return run
+
+
+@contextlib.contextmanager
+def batch_code(chain: Chain, collector: BoltCollector) -> Iterator[Code]:
+    """Write a function of a batch around lines of depth 3, which process the tuple ``a``.
+
+    The function fails a tuple for which the lines raise FailedException, and returns the tuples that failed.
+    """
+
+    def fail(tup: Tuple, error: FailedException) -> None:
+        collector.fail(tup, error)
+        if isinstance(error, ReportedFailedException):
+            collector.report_error(error)
+
+    code = Code(anchored_emits(chain), emit=collector.emit, fail=fail, Failed=FailedException)
+    code.add(0, "def run(tuples):")
+    code.add(1, "failed = []")
+    code.add(1, "for a in tuples:")
+    code.add(2, "try:")
+    yield code
+    code.add(2, "except Failed as error:")
+    code.add(3, "fail(a, error)")
+    code.add(3, "failed.append(a)")
+    code.add(1, "return failed")

@@ -1,0 +1,208 @@
+"""From operators to components: which operators run together, and by what streams components are connected.
+
+    source --+-- map -- filter -- key_by ==(by key)==> count -- map -- print
+             +-- sink
+
+A component has a *head*: a source, an operator that must see all elements of a key, a bolt of the user, or just the
+output of another component. Every narrow operator runs with the head that its elements come from. What leaves the
+component is an *edge*: the output of one operator on one stream, to any number of components.
+
+An aggregation begins where its elements are: the component before it sends partial values, if it has only narrow
+operators. A component of narrow operators stands after a source for this reason alone, or because the source's own
+executors cannot run them, or if the number of its executors differs.
+"""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tupletree.errors import UsageError
+from tupletree.streams.edges import Edge
+from tupletree.streams.graph import Kind, Operator
+from tupletree.streams.layout import Layout
+from tupletree.streams.parts import Part
+from tupletree.streams.steps import Chain, Combine, Emit, Next, Step
+
+DEFAULT: Final = "default"
+PARTIAL: Final = Layout(has_key=True)
+"""The layout of partial values."""
+
+
+@dataclass(slots=True)
+class Component:
+    """One component of the topology.
+
+    Attributes:
+        id: its name in the topology.
+        head: the operator that it begins with.
+        is_narrow: it begins with the output of ``head``, which another component emits.
+        chain: the narrow operators that run in it; None if its head cannot run any.
+        operators: all operators in it, for people.
+        inputs: what it subscribes to, by the operators whose output comes.
+        parallelism: the number of executors.
+    """
+
+    id: str
+    head: Operator
+    is_narrow: bool
+    parallelism: int
+    chain: Chain | None = None
+    operators: list[Operator] = field(default_factory=list)
+    inputs: list[Edge] = field(default_factory=list)
+
+    streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
+
+    @property
+    def combines(self) -> bool:
+        """True if it sends partial values."""
+        return self.chain is not None and bool(self.chain.combines)
+
+    @property
+    def kind(self) -> str:
+        """The kind of component, for people."""
+        if self.is_narrow:
+            return "narrow operators, and partial values of what follows" if self.combines else "narrow operators"
+        return self.head.title
+
+    def fields(self, edge: Edge) -> list[str]:
+        """Return the fields by which an input is grouped; empty if any task may take an element."""
+        part = self.head.argument
+        if self.is_narrow:
+            return [edge.layout.key_field] if edge.layout.has_key else []
+        return [edge.layout.key_field] if part.by_key else list(part.by_fields)
+
+    def way(self, edge: Edge) -> str:
+        """Return how an input is spread over the executors, for people."""
+        fields = self.fields(edge)
+        return f"by {', '.join(fields)}" if fields else "to any executor, in the same worker if there is one"
+
+    def stream(self, one: tuple[Operator, Layout], name: str) -> str:
+        """Return the stream of an output, of an operator or for one, in a layout. The first is the default stream."""
+        if one not in self.streams:
+            taken = self.streams.values()
+            name = DEFAULT if not taken else name if name not in taken else f"{name}-{len(taken)}"
+            self.streams[one] = name
+        return self.streams[one]
+
+
+class Plan:
+    """The components of a program.
+
+    ``parallelism``: the number of executors of operators for which the program names none; sources have one.
+
+    Raises UsageError if two operators would have one name, and one of them must keep its name.
+    """
+
+    def __init__(self, operators: Sequence[Operator], parallelism: int) -> None:
+        self.components: list[Component] = []
+        self.records = {one.layout.record: None for one in operators if one.layout.record is not None}
+        self._parallelism = parallelism
+        self._names: dict[Operator, str] = {}
+        self._taken: set[str] = set()
+        self._narrow: dict[tuple[Operator, int], Component] = {}
+        self._inputs: dict[Operator, list[Edge]] = {one: [] for one in operators}
+        heads = [one for one in operators if not one.is_narrow]
+        for one in heads:
+            self._names[one] = self._named(one)
+        for one in heads:
+            self._place(one)
+        for component in self.components:
+            if not component.is_narrow:
+                component.inputs = self._inputs[component.head]
+
+    # Names
+
+    def _named(self, one: Operator) -> str:
+        name = one.name or (f"{self._origin(one)}-{one.title}" if one.parents else one.title)
+        keeps_state = one.kind is Kind.SOURCE or (isinstance(one.argument, Part) and one.argument.is_stateful)
+        if name in self._taken and (one.name or keeps_state):
+            raise UsageError(
+                f"two operators are named '{name}': give each a name of its own, as in {one.title}(…, name='…'), so "
+                f"that its state is found again when the program changes"
+            )
+        return self._free(name)
+
+    def _free(self, name: str) -> str:
+        number, free = 1, name
+        while free in self._taken:
+            number += 1
+            free = f"{name}-{number}"
+        self._taken.add(free)
+        return free
+
+    def _origin(self, one: Operator) -> str:
+        """Return the name of the nearest operator before ``one`` that has one."""
+        at = one.parents[0]
+        while not at.name and at not in self._names:
+            at = at.parents[0]
+        return self._names.get(at) or at.name
+
+    # Placing
+
+    def _executors(self, one: Operator) -> int:
+        return one.parallelism or (1 if one.kind is Kind.SOURCE else self._parallelism)
+
+    def _place(self, head: Operator) -> None:
+        component = Component(self._names[head], head, False, self._executors(head), operators=[head])
+        self.components.append(component)
+        part = head.argument
+        if isinstance(part, Part) and part.takes_chain:
+            component.chain = Chain(head.layout, self._steps(head, head.children, component))
+        elif head.children:
+            self._leave(head, head.children, Edge(component.id, DEFAULT, head.layout))
+
+    def _leave(self, one: Operator, children: Sequence[Operator], edge: Edge) -> None:
+        """Connect what takes the output of an operator in another component."""
+        narrow: dict[int, list[Operator]] = {}
+        for child in children:
+            if child.is_narrow:
+                narrow.setdefault(child.parallelism or self._parallelism, []).append(child)
+                continue
+            reaching = replace(edge, side=child.parents.index(one))
+            if reaching not in self._inputs[child]:
+                self._inputs[child].append(reaching)
+        for parallelism, group in narrow.items():
+            self._place_narrow(one, group, edge, parallelism)
+
+    def _place_narrow(self, one: Operator, children: Sequence[Operator], edge: Edge, parallelism: int) -> None:
+        """Place a component of narrow operators, or connect it to one more source of its input (a merge)."""
+        key = (one, parallelism)
+        if key in self._narrow:
+            if edge not in self._narrow[key].inputs:
+                self._narrow[key].inputs.append(edge)
+            return
+        name = next((child.name for child in children if child.name), f"{edge.component}-{children[0].title}")
+        component = self._narrow[key] = Component(self._free(name), one, True, parallelism, inputs=[edge])
+        self.components.append(component)
+        component.chain = Chain(edge.layout, self._steps(one, children, component))
+
+    def _steps(self, one: Operator, children: Sequence[Operator], component: Component) -> tuple[Next, ...]:
+        """Return what follows an operator in a component, and connect what leaves the component."""
+        steps: list[Next] = []
+        leaving: list[Operator] = []
+        for child in children:
+            if child.is_narrow and child.parallelism in (None, component.parallelism):
+                if child not in component.operators:
+                    component.operators.append(child)
+                steps.append(Step(child.kind, child.argument, self._steps(child, child.children, component)))
+            elif component.is_narrow and isinstance(child.argument, Part) and child.argument.fold is not None:
+                stream = component.stream((child, PARTIAL), self._names[child])
+                edge = Edge(component.id, stream, PARTIAL, is_partial=True)
+                steps.append(Combine(edge.stream, child.argument.fold))
+                self._leave(one, [child], edge)
+            else:
+                leaving.append(child)
+        for is_plain in (False, True):
+            group = [child for child in leaving if _is_plain(child) == is_plain]
+            if group:
+                layout = one.layout.plain if is_plain else one.layout
+                edge = Edge(component.id, component.stream((one, layout), one.title), layout)
+                steps.append(Emit(edge.stream, layout))
+                self._leave(one, group, edge)
+        return tuple(steps)
+
+
+def _is_plain(one: Operator) -> bool:
+    return isinstance(one.argument, Part) and one.argument.is_plain

@@ -1,0 +1,114 @@
+"""Sources of a program that are not spouts: generator functions and collections."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tupletree.component import Spout
+from tupletree.errors import UsageError
+from tupletree.function_components import FunctionSpout
+from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
+from tupletree.reliable_spout import ReliableSpout
+from tupletree.streams.layout import VALUE, Layout, item_annotation, record_of
+
+
+class ElementSpout(ReliableSpout):
+    """Emits the elements that a function yields, or those of a collection, each as a tuple with one value.
+
+    It reads again what was not processed, so the function must yield the same elements in the same order each time.
+
+    ``record``: the NamedTuple or dataclass of which all elements are; None: they are of other types.
+    """
+
+    def __init__(self, elements: Callable[[], Iterable[Any]] | Iterable[Any], record: Any) -> None:
+        self.elements = elements
+        self.record = record
+        self.outputs = [VALUE] if record is None else record  # type: ignore[misc]  # set per instance
+
+    def read(self) -> Iterator[Sequence[Any] | None]:
+        elements = self.elements() if callable(self.elements) else self.elements
+        return iter(elements) if self.record is not None else ([element] for element in elements)
+
+
+def spout_of(source: object) -> Spout:
+    """Return the spout of a source.
+
+    Raises:
+        UsageError: the source is neither a spout, nor a generator function without arguments, nor a collection.
+    """
+    if isinstance(source, Spout):
+        return source
+    if isinstance(source, type) and issubclass(source, Spout):
+        raise UsageError(f"source takes a spout, not the class {source.__name__}: write {source.__name__}(…)")
+    if inspect.isgenerator(source) or isinstance(source, Iterator):
+        raise UsageError(
+            f"source takes what can be read again, not {type(source).__name__}, which can be read once: pass the "
+            f"function that makes it, or a list"
+        )
+    if inspect.isgeneratorfunction(source) or (isinstance(source, Iterable) and not isinstance(source, str | bytes)):
+        return ElementSpout(source, _record_of(source))
+    raise UsageError(f"source takes a spout, a generator function or a list, not {source!r}")
+
+
+def _record_of(source: Any) -> Any:
+    """Return the record of which the elements of a source are; None if there is none, or it is unknown."""
+    if callable(source):
+        return record_of(item_annotation(source))
+    types = {type(element) for element in source}
+    return record_of(types.pop()) if len(types) == 1 else None
+
+
+def layout_of(component: Any, title: str, rows: type | None = None) -> Layout:
+    """Return the layout of what a component emits on its default stream.
+
+    ``rows``: the NamedTuple or dataclass to make of each row. Without it, a row of one field is the value of the field,
+    and a row of several is an object of the record that the component declares, or else a named tuple of its fields.
+
+    Raises:
+        UsageError: the component has no default stream, or the fields of ``rows`` are others.
+    """
+    declarer = FieldsDeclarer(title)
+    component.declare_output_fields(declarer)
+    stream = declarer.streams.get(DEFAULT_STREAM)
+    if stream is None:
+        raise UsageError(f"{title}: {type(component).__name__} has no stream 'default'")
+    if rows is not None:
+        layout = Layout(record=rows)
+        if layout.value_fields != stream.fields:
+            raise UsageError(
+                f"{title}: {rows.__name__} has the fields {', '.join(layout.value_fields)}, and the rows of "
+                f"{type(component).__name__} have {', '.join(stream.fields)}"
+            )
+        return layout
+    if stream.record is not None:
+        return Layout(record=stream.record)
+    if len(stream.fields) == 1:
+        return Layout(single=stream.fields[0])
+    try:
+        return Layout(record=row_type(stream.fields))
+    except ValueError:
+        fields = ", ".join(stream.fields)
+        raise UsageError(
+            f"{title}: the fields {fields} of {type(component).__name__} are not all names in Python"
+        ) from None
+
+
+@functools.lru_cache
+def row_type(fields: tuple[str, ...]) -> Any:
+    """Return a named tuple with these fields; its name depends on them alone, as it is stored in states.
+
+    Raises:
+        ValueError: a field is not a name in Python.
+    """
+    return namedtuple("Row_" + "_".join(fields), fields)
+
+
+def default_name(source: object) -> str:
+    """Return the name of a source that has none: that of its function."""
+    function = source.function if isinstance(source, FunctionSpout) else source
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else "source"

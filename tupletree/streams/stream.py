@@ -1,0 +1,261 @@
+"""Streams: what a program is written with. Each method adds an operator and returns the stream that it makes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from tupletree.backoff import Backoff
+from tupletree.component import BasicBolt, Bolt
+from tupletree.connectors.transactional_sink import TransactionalSink
+from tupletree.streams import operators
+from tupletree.streams.graph import Kind, Operator
+from tupletree.streams.steps import Fold
+from tupletree.topology import Topology
+
+T = TypeVar("T")
+U = TypeVar("U")
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+A = TypeVar("A")
+N = TypeVar("N", int, float)
+
+
+class Program(Protocol):
+    """The StreamBuilder, as its streams use it."""
+
+    def topology(self) -> Topology:
+        """Return the program as a topology."""
+
+    def explain(self) -> str:
+        """Return the components that the program becomes."""
+
+    def run_local(self) -> None:
+        """Run the program in this process."""
+
+    def collect(self, stream: Stream[T], count: int, seconds: float) -> list[T]:
+        """Return the first elements of a stream."""
+
+
+class Stream(Generic[T]):
+    """Elements of type ``T``: anything that a tuple may carry, or objects of a NamedTuple or dataclass.
+
+    Functions and lambdas are called with one element at a time. They are copied to the processes that run them.
+
+    A function that raises FailedException fails the message of the source from which the element comes; any other
+    exception ends the worker, and what was under way is processed again.
+    """
+
+    def __init__(self, builder: Program, operator: Operator) -> None:
+        """Not for users: streams are made by a StreamBuilder and by other streams."""
+        self.builder = builder
+        self.operator = operator
+
+    def map(self, f: Callable[[T], U], *, name: str = "", parallelism: int | None = None) -> Stream[U]:
+        """Replace each element by ``f(element)``."""
+        return Stream(self.builder, self._narrow(Kind.MAP, "map", f, name, parallelism))
+
+    def flat_map(self, f: Callable[[T], Iterable[U]], *, name: str = "", parallelism: int | None = None) -> Stream[U]:
+        """Replace each element by any number of elements, those of ``f(element)``."""
+        return Stream(self.builder, self._narrow(Kind.FLAT_MAP, "flat_map", f, name, parallelism))
+
+    def filter(self, f: Callable[[T], object], *, name: str = "", parallelism: int | None = None) -> Stream[T]:
+        """Keep the elements for which ``f(element)`` is true."""
+        return Stream(self.builder, self._narrow(Kind.FILTER, "filter", f, name, parallelism))
+
+    def peek(self, f: Callable[[T], object], *, name: str = "", parallelism: int | None = None) -> Stream[T]:
+        """Call ``f`` with each element, and pass the element on."""
+        return Stream(self.builder, self._narrow(Kind.PEEK, "peek", f, name, parallelism))
+
+    def map_async(
+        self,
+        f: Callable[[T], Awaitable[U]],
+        *,
+        in_flight: int = 100,
+        ordered: bool = False,
+        timeout: dt.timedelta = dt.timedelta(seconds=30),
+        retry: Backoff | None = None,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> Stream[U]:
+        """Replace each element by the result of awaiting ``f(element)``, for up to ``in_flight`` elements at a time.
+
+        For calls of services and databases; the rules are those of AsyncBolt. ``ordered``: results keep the order of
+        the elements of a task. Without ``ordered``, the results of one key may change their order too.
+        """
+        settings = {"in_flight": in_flight, "ordered": ordered, "timeout_s": timeout.total_seconds(), "retry": retry}
+        return Stream(self.builder, operators.map_async(self.operator, f, settings, name, parallelism))
+
+    def branch(self, *predicates: Callable[[T], object], name: str = "") -> tuple[Stream[T], ...]:
+        """Return one stream for each predicate. An element goes to the first whose predicate is true for it.
+
+        An element for which no predicate is true is dropped; ``lambda element: True`` is a predicate for the rest.
+        """
+        return tuple(Stream(self.builder, case) for case in operators.branch(self.operator, predicates, name))
+
+    def merge(self, *others: Stream[T], name: str = "") -> Stream[T]:
+        """Return the elements of this stream and of others, in any order."""
+        return Stream(self.builder, operators.merge([self, *others], name))
+
+    def key_by(self, f: Callable[[T], K], *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, T]:
+        """Give each element the key ``f(element)``: a str, bytes, an int or a tuple of these.
+
+        What follows is for each key by itself: aggregations, windows, joins. An element whose key is of another type
+        fails.
+        """
+        return KeyedStream(self.builder, self._narrow(Kind.KEY_BY, "key_by", f, name, parallelism))
+
+    def event_time(
+        self,
+        f: Callable[[T], int | dt.datetime],
+        *,
+        max_lag: dt.timedelta,
+        idle_timeout: dt.timedelta | None = None,
+        name: str = "",
+    ) -> Stream[T]:
+        """Give each element an event time: milliseconds of Unix time, or a datetime with a time zone.
+
+        ``max_lag``: how far an element may be behind the newest of the same sending task. ``idle_timeout``: after this
+        time without an element, a sending task does not hold the others back; None: every one must send. See
+        KeyedProcess.
+        """
+        time = operators.EventTime(f, max_lag, idle_timeout)
+        return Stream(self.builder, operators.event_time(self.operator, time, name))
+
+    def process(self, bolt: Bolt | BasicBolt, *, name: str = "", parallelism: int | None = None) -> Stream[Any]:
+        """Pass the elements to a bolt, and return what it emits on its default stream.
+
+        The bolt gets tuples with the fields of the record of which the elements are, or else one field ``value``; of a
+        keyed stream, the field ``key`` comes first. A KeyedProcess gets all tuples of its own key fields.
+        """
+        return Stream(self.builder, operators.process(self.operator, bolt, name, parallelism))
+
+    def sink(
+        self,
+        sink: TransactionalSink | Bolt | BasicBolt,
+        *,
+        fields: Sequence[str] = (),
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> None:
+        """Write the elements to another system: with a sink of ``tupletree.connectors``, or a bolt.
+
+        A sink such as ``PostgresSink(…)`` writes at least once, and exactly once in a program with this guarantee.
+
+        ``fields``: names for the key, if there is one, and the parts of the element. Without them, the sink finds the
+        fields as a bolt does: see ``process``.
+        """
+        operators.sink(self.operator, sink, fields, name, parallelism)
+
+    def print(self, prefix: str = "", *, name: str = "") -> Stream[T]:
+        """Print each element, and its key before it, to the standard output of the process that runs it."""
+        return Stream(self.builder, operators.printing(self.operator, prefix, name))
+
+    def collect(self, count: int, *, seconds: float = 20) -> list[T]:
+        """Run the program here, as ``run_local`` does, and return the first elements of this stream.
+
+        Returns when ``count`` elements have come, when all sources are at their end, or after ``seconds``. With a key,
+        an element is a pair of the key and the element.
+        """
+        return self.builder.collect(self, count, seconds)
+
+    def _narrow(self, kind: Kind, title: str, f: Callable[..., Any], name: str, parallelism: int | None) -> Operator:
+        return operators.narrow(self.operator, kind, title, f, name, parallelism)
+
+
+class KeyedStream(Stream[V], Generic[K, V]):
+    """Elements with keys. Functions get the element; the key stays what it is."""
+
+    def map(self, f: Callable[[V], W], *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, W]:
+        """Replace each element by ``f(element)``."""
+        return KeyedStream(self.builder, self._narrow(Kind.MAP, "map", f, name, parallelism))
+
+    def flat_map(
+        self, f: Callable[[V], Iterable[W]], *, name: str = "", parallelism: int | None = None
+    ) -> KeyedStream[K, W]:
+        """Replace each element by any number of elements, those of ``f(element)``."""
+        return KeyedStream(self.builder, self._narrow(Kind.FLAT_MAP, "flat_map", f, name, parallelism))
+
+    def filter(self, f: Callable[[V], object], *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, V]:
+        """Keep the elements for which ``f(element)`` is true."""
+        return KeyedStream(self.builder, self._narrow(Kind.FILTER, "filter", f, name, parallelism))
+
+    def peek(self, f: Callable[[V], object], *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, V]:
+        """Call ``f`` with each element, and pass the element on."""
+        return KeyedStream(self.builder, self._narrow(Kind.PEEK, "peek", f, name, parallelism))
+
+    def event_time(
+        self,
+        f: Callable[[V], int | dt.datetime],
+        *,
+        max_lag: dt.timedelta,
+        idle_timeout: dt.timedelta | None = None,
+        name: str = "",
+    ) -> KeyedStream[K, V]:
+        """Give each element an event time: see ``Stream.event_time``."""
+        time = operators.EventTime(f, max_lag, idle_timeout)
+        return KeyedStream(self.builder, operators.event_time(self.operator, time, name))
+
+    def print(self, prefix: str = "", *, name: str = "") -> KeyedStream[K, V]:
+        """Print each key with its element to the standard output of the process that runs it."""
+        return KeyedStream(self.builder, operators.printing(self.operator, prefix, name))
+
+    def items(self, *, name: str = "") -> Stream[tuple[K, V]]:
+        """Return the pairs of key and element, as elements without a key."""
+        return Stream(self.builder, operators.items(self.operator, name))
+
+    def count(self, *, combine: bool = True, name: str = "", parallelism: int | None = None) -> Table[K, int]:
+        """Count the elements of each key. ``combine``: see ``aggregate``."""
+        return self._fold("count", operators.COUNT, combine, name, parallelism)
+
+    def sum(
+        self: KeyedStream[K, N], *, combine: bool = True, name: str = "", parallelism: int | None = None
+    ) -> Table[K, N]:
+        """Add the elements of each key, which are numbers. ``combine``: see ``aggregate``."""
+        return self._fold("sum", operators.SUM, combine, name, parallelism)
+
+    def reduce(
+        self, f: Callable[[V, V], V], *, combine: bool = True, name: str = "", parallelism: int | None = None
+    ) -> Table[K, V]:
+        """Join the elements of each key with ``f``, which must be associative. ``combine``: see ``aggregate``."""
+        return self._fold("reduce", Fold(None, f, f), combine, name, parallelism)
+
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Callable[[A, V], A],
+        *,
+        merge: Callable[[A, A], A] | None = None,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> Table[K, A]:
+        """Keep a value per key: ``initial()``, to which each element is added with ``add(value, element)``.
+
+        With ``merge``, which returns one value for two, elements are combined before they are sent: each task keeps
+        partial values for up to 50 ms or 1,000 inputs, and sends one per key. An update of the table then stands for
+        several elements. The order in which elements are added is that of no sender.
+        """
+        return self._fold("aggregate", Fold(initial, add, merge), merge is not None, name, parallelism)
+
+    def latest(self, *, name: str = "", parallelism: int | None = None) -> Table[K, V]:
+        """Keep the newest element of each key."""
+        return self._fold("latest", operators.LATEST, False, name, parallelism)
+
+    def update_state(
+        self, f: Callable[[A | None, V], tuple[A | None, W]], *, name: str = "", parallelism: int | None = None
+    ) -> KeyedStream[K, W]:
+        """Call ``f(state, element)``, which returns the key's new state and the element to pass on.
+
+        The state of a new key is None; a key whose new state is None is forgotten. The state may be anything that a
+        tuple may carry.
+        """
+        return KeyedStream(self.builder, operators.update_state(self.operator, f, name, parallelism))
+
+    def _fold(self, title: str, fold: Fold, combine: bool, name: str, parallelism: int | None) -> Table[Any, Any]:
+        return Table(self.builder, operators.aggregate(self.operator, title, fold, combine, name, parallelism))
+
+
+class Table(KeyedStream[K, V], Generic[K, V]):
+    """A value per key, in the state of the topology; and its updates, as a stream."""
