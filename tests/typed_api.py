@@ -14,10 +14,12 @@ from tupletree import (
     BasicBolt,
     BasicStatefulBolt,
     BatchingBolt,
+    IntervalJoin,
     KeyedProcess,
     Message,
     NimbusClient,
     ReliableSpout,
+    TableJoin,
     Topology,
     TopologyBuilder,
     TopologyConf,
@@ -115,6 +117,34 @@ class Visits(KeyedProcess):
     def on_timer(self, key: str, time: int, state: KeyState[int], timers: Timers) -> Iterator[list[object]]:
         yield [key, state.value]
         state.clear()
+
+
+class Sold(IntervalJoin):
+    key, event_time = "shop", "at"
+    max_lag = timedelta(seconds=5)
+    left, right = "visits", ("sales", "paid")
+    before, after = timedelta(0), timedelta(minutes=5)
+    kind = "left"
+    outputs = ["shop", "sold"]
+
+    def keep(self, tup: Tuple) -> str:
+        return str(tup["shop"])
+
+    def join(self, left: str, right: str | None) -> Iterator[list[object]]:
+        yield [left, right is not None]
+
+
+class WithShop(TableJoin):
+    key = "shop"
+    stream, table = "sales", "shops"
+    versioned, event_time, max_lag = True, "at", timedelta(seconds=5)
+    outputs = ["shop", "city"]
+
+    def join(self, left: dict[str, str], row: dict[str, str]) -> Iterator[list[str]]:
+        yield [left["shop"], row["city"]]
+
+    def deleted(self, tup: Tuple) -> bool:
+        return tup["city"] is None
 
 
 class Typed(BasicBolt):

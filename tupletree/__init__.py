@@ -20,6 +20,7 @@ from tupletree.config import Config, TopologyConf
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
+from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
@@ -50,6 +51,7 @@ __all__ = [
     "Config",
     "CustomGrouping",
     "FailedException",
+    "IntervalJoin",
     "KeyedProcess",
     "Message",
     "NimbusClient",
@@ -58,6 +60,7 @@ __all__ = [
     "Spout",
     "StatefulBolt",
     "StatefulWindowedBolt",
+    "TableJoin",
     "Topology",
     "TopologyBuilder",
     "TopologyConf",

@@ -76,6 +76,7 @@ _THREAD = (
 )
 _AWAIT = "derive from AsyncBolt, or write it without async"
 _BATCH = "collector.emit([value])"
+_JOIN = "a join has its own; define join"
 
 CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.Component": _kind(
@@ -117,6 +118,12 @@ CALLED: Final[Mapping[str, Kind]] = {
         yields="on_tuple on_timer",
         unused={"execute": "define on_tuple", "tick": "a KeyedProcess fires its timers at ticks: set a timer"},
         required=("on_tuple",),
+    ),
+    "tupletree.joins.interval_join.IntervalJoin": _kind(
+        values="keep", yields="join", unused={"on_tuple": _JOIN, "on_timer": _JOIN}, required=("join",)
+    ),
+    "tupletree.joins.table_join.TableJoin": _kind(
+        values="keep deleted", yields="join", unused={"on_tuple": _JOIN, "on_timer": _JOIN}, required=("join",)
     ),
     "tupletree.batching_bolt.BatchingBolt": _kind(
         yields="execute_batch",

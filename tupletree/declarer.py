@@ -301,11 +301,30 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             )
 
 
+def check_sides(bolt: Definition) -> None:
+    """Check that the inputs of a join are exactly its two sides. Raises TopologyError naming bolt and input."""
+    sides: Mapping[str, tuple[str, str]] = getattr(bolt.component, "input_streams", {})
+    inputs = [(one.source, one.stream) for one in bolt.inputs]
+    for role, side in sides.items():
+        if side not in inputs:
+            fault = f"{role} is {_side(side)}, which is not an input of the bolt: give it a grouping"
+            raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=role)
+    if sides and (others := [one for one in inputs if one not in sides.values()]):
+        fault = f"{_side(others[0])} is an input, and the join has only {' and '.join(map(_side, sides.values()))}"
+        raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=others[0][0])
+
+
+def _side(side: tuple[str, str]) -> str:
+    component, stream = side
+    return f"'{component}'" if stream == DEFAULT_STREAM else f"stream '{stream}' of '{component}'"
+
+
 _KEEPS_KEYS: Final = (
     GroupingKind.GROUPING_KIND_GLOBAL,
     GroupingKind.GROUPING_KIND_DIRECT,
     GroupingKind.GROUPING_KIND_CUSTOM,
 )
+_PLACES_KEYS: Final = (GroupingKind.GROUPING_KIND_FIELDS, GroupingKind.GROUPING_KIND_GLOBAL)
 
 
 def _check_key(bolt: Definition, subscription: Input) -> None:
@@ -313,17 +332,22 @@ def _check_key(bolt: Definition, subscription: Input) -> None:
     key = getattr(bolt.component, "key_fields", ())
     if not key or bolt.tasks == 1 or subscription.grouping in _KEEPS_KEYS:
         return
-    by_fields = subscription.grouping == GroupingKind.GROUPING_KIND_FIELDS
-    others = {one.fields for one in bolt.inputs if one.grouping == subscription.grouping}
-    if not by_fields or not set(subscription.fields) <= set(key) or len(others | {subscription.fields}) > 1:
-        grouping = grouping_name(subscription.grouping)
-        of_fields = f" by {', '.join(map(repr, subscription.fields))}" if by_fields else ""
+    is_fit = subscription.grouping == GroupingKind.GROUPING_KIND_FIELDS and set(subscription.fields) <= set(key)
+    placed = [one for one in bolt.inputs if one.grouping in _PLACES_KEYS]
+    others = [one for one in placed if (one.grouping, one.fields) != (subscription.grouping, subscription.fields)]
+    if not is_fit or others:
+        torn = [subscription, *others[:1]] if is_fit else [subscription]
         raise TopologyError(
-            f"{bolt.title}: {grouping} grouping{of_fields} on '{subscription.source}' sends tuples of one key to "
-            f"several tasks: use a fields grouping by {', '.join(map(repr, key))}",
+            f"{bolt.title}: {' and '.join(map(_grouping, torn))} {'send' if is_fit else 'sends'} tuples of one key to "
+            f"several tasks: use a fields grouping by {', '.join(map(repr, key))}{' on each' if is_fit else ''}",
             component=bolt.id,
             field=subscription.stream,
         )
+
+
+def _grouping(subscription: Input) -> str:
+    fields = f" by {', '.join(map(repr, subscription.fields))}" if subscription.fields else ""
+    return f"{grouping_name(subscription.grouping)} grouping{fields} on '{subscription.source}'"
 
 
 def _check_record(bolt: Definition, stream: Stream, emitter: Definition) -> None:

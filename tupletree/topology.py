@@ -24,7 +24,15 @@ from tupletree._signatures import check_calls
 from tupletree._wire.value_types import carried
 from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
 from tupletree.config import encode_conf
-from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer, check_input
+from tupletree.declarer import (
+    BoltDeclarer,
+    ComponentDeclarer,
+    Definition,
+    Input,
+    SpoutDeclarer,
+    check_input,
+    check_sides,
+)
 from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.outputs import RESERVED_PREFIXES, DirectFields, FieldsDeclarer, Stream, direct
 from tupletree.parallelism import executor_counts, executors_of, task_counts, task_ranges, tasks_of
@@ -185,6 +193,7 @@ class TopologyBuilder:
                     subscription.source,
                 )
             check_input(definition, subscription, emitter)
+        check_sides(definition)
 
 
 def check_topology_name(name: object) -> str:

@@ -9,8 +9,9 @@ from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import Spout, StatefulBolt
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.joins.bolt import Join
 from tupletree.keyed.process import KeyedProcess
-from tupletree.keyed.progress import PROGRESS, TIMERS
+from tupletree.keyed.progress import VALUE
 from tupletree.topology import Topology
 from tupletree.windows.stateful import KEY, StatefulWindowedBolt
 
@@ -21,14 +22,19 @@ def users_states(topology: Topology, states: Mapping[str, Mapping[Any, Any]]) ->
     return {
         component: {key: value for key, value in state.items() if not _is_internal(bolts[component], key)}
         for component, state in states.items()
-        if not isinstance(bolts[component], ExactlyOnceSinkBolt)
+        if not _is_all_internal(bolts[component])
     }
+
+
+def _is_all_internal(bolt: Any) -> bool:
+    """True if the library alone knows what the state of a bolt means."""
+    return isinstance(bolt, ExactlyOnceSinkBolt) or (isinstance(bolt, Join) and bolt.event_time is not None)
 
 
 def _is_internal(bolt: Any, key: Any) -> bool:
     """True for an entry of the library in the state of a bolt."""
     if isinstance(bolt, KeyedProcess):
-        return isinstance(key, tuple) and key[:1] in (PROGRESS, (TIMERS,))
+        return isinstance(key, tuple) and key[:1] != (VALUE,)
     return isinstance(bolt, StatefulWindowedBolt) and bool(key == KEY)
 
 

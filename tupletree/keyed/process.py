@@ -166,7 +166,7 @@ class KeyedProcess(BasicStatefulBolt):
         watermark.came(tup.source_task, at)  # never above the tuple's own time, unless the tuple is late
         if events.due_at <= watermark.value:
             self._fire_events(progress)
-        if at < watermark.value:
+        if at < watermark.value and not self._takes_late(tup):
             self._on_late(tup, at, watermark.value)
             return
         self._on_tuple(tup, key, entry)
@@ -218,6 +218,10 @@ class KeyedProcess(BasicStatefulBolt):
 
     def _emit(self, method: str, returned: object) -> None:
         check_returned(self.context.component_id, self, method, returned, emit_many=self.collector.emit_many)
+
+    def _takes_late(self, tup: Tuple) -> bool:
+        """True if ``on_tuple`` is called for a tuple although it is late."""
+        return False
 
     def _on_late(self, tup: Tuple, at_ms: int, watermark_ms: int) -> None:
         self._late += 1

@@ -30,6 +30,7 @@ from tupletree.state.contract import KeyValueState
 FORMAT: Final = 1
 PROGRESS: Final = ("$progress",)
 TIMERS: Final = "$timers"
+VALUE: Final = "$key"
 PLAIN: Final = frozenset({str, bytes, int})
 """The types of keys under which values are stored as they are."""
 
@@ -39,7 +40,7 @@ Sender = tuple[str, int]
 
 def entry_of(key: Hashable) -> Any:
     """Return the key of the state under which the value of ``key`` is stored."""
-    return key if type(key) in PLAIN else ("$key", key)
+    return key if type(key) in PLAIN else (VALUE, key)
 
 
 class Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tupletree import KeyedProcess, TopologyContext, config
@@ -14,9 +15,13 @@ from tupletree.tuples import Tuple
 
 
 class Driver:
-    """One task of a bolt, with the store of its state. ``senders``: the number of tasks that send to it, from 1."""
+    """One task of a bolt, with the store of its state.
 
-    def __init__(self, bolt: KeyedProcess, senders: int = 1) -> None:
+    ``senders``: the number of tasks that send to it, from 1; or the tasks of each component that does.
+    """
+
+    def __init__(self, bolt: KeyedProcess, senders: int | Mapping[str, Sequence[int]] = 1) -> None:
+        sources = {"source": range(1, senders + 1)} if isinstance(senders, int) else senders
         self.now_ms = 0
         self._submitted = bolt
         self._store = Namespace()
@@ -25,8 +30,8 @@ class Driver:
             topology_id="test",
             component_id="test",
             task_id=9,
-            tasks={"test": [9], "source": list(range(1, senders + 1))},
-            sources={("source", "default"): "fields"},
+            tasks={"test": [9], **{source: list(tasks) for source, tasks in sources.items()}},
+            sources={(source, "default"): "fields" for source in sources},
             targets={},
             conf=config.defaults(),
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
-from tupletree import Spout, StatefulBolt, TopologyBuilder
+from tupletree import IntervalJoin, Spout, StatefulBolt, TopologyBuilder
 from tupletree.cli.local_results import unwritten_line, users_states
 from tupletree.keyed import KeyedProcess
 from tupletree.windows import StatefulWindowedBolt
@@ -20,11 +21,21 @@ class Keyed(KeyedProcess):
     def on_tuple(self, tup: Any, state: Any, timers: Any) -> None: ...
 
 
+class Joined(IntervalJoin):
+    key, event_time, max_lag = "shop", "amount", timedelta(0)
+    left, right = "sales", "plain"
+    before = after = timedelta(0)
+
+    def join(self, left: Any, right: Any) -> None: ...
+
+
 class Windowed(StatefulWindowedBolt):
     def execute_window(self, window: Any) -> None: ...
 
 
 class Plain(StatefulBolt):
+    outputs = ("shop", "amount")
+
     def execute(self, tup: Any) -> None: ...
 
 
@@ -35,9 +46,12 @@ def test_entries_of_the_library_are_left_out_where_the_library_has_them() -> Non
     windowed = Windowed().with_tumbling_window(10).with_message_id_field("amount")
     builder.set_bolt("windowed", windowed).shuffle_grouping("sales")
     builder.set_bolt("plain", Plain()).shuffle_grouping("sales")
+    builder.set_bolt("joined", Joined()).fields_grouping("sales", "shop").fields_grouping("plain", "shop")
     topology = builder.create_topology()
     keys = [("$progress",), ("$timers", "n"), ("$key", ("n", 1)), "$windows", "a"]
-    shown = users_states(topology, {component: dict.fromkeys(keys, 1) for component in ("keyed", "windowed", "plain")})
+    shown = users_states(
+        topology, {component: dict.fromkeys(keys, 1) for component in ("keyed", "windowed", "plain", "joined")}
+    )
     assert {component: list(state) for component, state in shown.items()} == {
         "keyed": [("$key", ("n", 1)), "$windows", "a"],
         "windowed": [("$progress",), ("$timers", "n"), ("$key", ("n", 1)), "a"],
