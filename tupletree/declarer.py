@@ -303,14 +303,15 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
 
 def check_sides(bolt: Definition) -> None:
     """Check that the inputs of a join are exactly its two sides. Raises TopologyError naming bolt and input."""
-    sides: Mapping[str, tuple[str, str]] = getattr(bolt.component, "input_streams", {})
+    sides: Mapping[str, list[tuple[str, str]]] = getattr(bolt.component, "input_streams", {})
     inputs = [(one.source, one.stream) for one in bolt.inputs]
-    for role, side in sides.items():
+    known = [(role, one) for role, streams in sides.items() for one in streams]
+    for role, side in known:
         if side not in inputs:
             fault = f"{role} is {_side(side)}, which is not an input of the bolt: give it a grouping"
             raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=role)
-    if sides and (others := [one for one in inputs if one not in sides.values()]):
-        fault = f"{_side(others[0])} is an input, and the join has only {' and '.join(map(_side, sides.values()))}"
+    if sides and (others := [one for one in inputs if one not in [side for _, side in known]]):
+        fault = f"{_side(others[0])} is an input, and the join has only {' and '.join(_side(side) for _, side in known)}"
         raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=others[0][0])
 
 

@@ -37,8 +37,8 @@ class Join(KeyedProcess):
         raise NotImplementedError
 
     @property
-    def input_streams(self) -> dict[str, tuple[str, str]]:
-        """The component and the stream of each side. Other inputs, or a missing one, are refused at build time."""
+    def input_streams(self) -> dict[str, list[tuple[str, str]]]:
+        """The components and streams of each side. Other inputs, or a missing one, are refused at build time."""
         return input_streams(type(self).__name__, self.sides)
 
     def declare_output_fields(self, declarer: Any) -> None:
@@ -56,8 +56,7 @@ class Join(KeyedProcess):
 
     def _is_first(self, tup: Tuple) -> bool:
         """True if a tuple is of the side that is named first."""
-        component, stream = self._first
-        return tup.source_component == component and tup.source_stream == stream
+        return (tup.source_component, tup.source_stream) in self._first
 
     def init_state(self, state: Any) -> None:
         super().init_state(state)

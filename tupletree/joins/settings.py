@@ -10,8 +10,8 @@ from tupletree.errors import TopologyError
 from tupletree.keyed.settings import MILLISECOND
 from tupletree.outputs import DEFAULT_STREAM
 
-Side = str | tuple[str, str]
-"""The source of one side: a component, or a component and one of its streams."""
+Side = str | tuple[str, str] | list[tuple[str, str]]
+"""The source of one side: a component, a component and one of its streams, or several such pairs."""
 
 _INTERVAL: Final = (
     "write before = timedelta(...) and after = timedelta(...): how much earlier and how much later than the left tuple "
@@ -19,23 +19,27 @@ _INTERVAL: Final = (
 )
 
 
-def input_streams(component: str, sides: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the component and the stream of each side.
+def input_streams(component: str, sides: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Return the components and streams of each side.
 
     Raises:
-        TopologyError: a side is neither a component nor a component and a stream, or both sides are the same stream.
+        TopologyError: a side is neither a component nor components and streams, or a stream is on both sides.
     """
-    found = {role: _stream(component, role, side) for role, side in sides.items()}
-    if len(set(found.values())) < len(found):
+    found = {role: _streams(component, role, side) for role, side in sides.items()}
+    first, second = found.values()
+    if set(first) & set(second):
         roles = " and ".join(found)
         refuse(component, next(iter(found)), f"{roles} are the same stream, and a join has two: emit one of them apart")
     return found
 
 
-def _stream(component: str, role: str, side: Any) -> tuple[str, str]:
-    names = (side, DEFAULT_STREAM) if isinstance(side, str) else side
-    if isinstance(names, tuple) and len(names) == 2 and all(isinstance(name, str) and name for name in names):
-        return names
+def _streams(component: str, role: str, side: Any) -> list[tuple[str, str]]:
+    streams = side if isinstance(side, list) and side else [(side, DEFAULT_STREAM) if isinstance(side, str) else side]
+    if all(
+        isinstance(one, tuple) and len(one) == 2 and all(isinstance(name, str) and name for name in one)
+        for one in streams
+    ):
+        return list(streams)
     refuse(component, role, f"{role} must be the id of a component, or (component, stream), not {side!r}")
 
 

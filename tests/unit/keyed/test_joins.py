@@ -12,7 +12,7 @@ from keyed_driver import Driver
 from tupletree import FailedException, IntervalJoin, TableJoin, TopologyBuilder
 from tupletree.component import Component
 from tupletree.errors import TopologyError
-from tupletree.testing import FeederSpout, make_tuple
+from tupletree.testing import FeederSpout, complete_topology, make_tuple
 from tupletree.tuples import Tuple
 
 SOURCES = {"views": [1], "clicks": [2]}
@@ -382,3 +382,19 @@ def test_a_side_may_be_any_stream_of_a_component() -> None:
         builder.create_topology()
     declarer.fields_grouping("site", "user", "clicks")
     builder.create_topology()
+
+
+def test_a_side_may_be_several_streams() -> None:
+    class OfAll(Ads):
+        left = [("views", "default"), ("more", "default")]
+
+    builder = TopologyBuilder()
+    for name in ("views", "more", "clicks"):
+        builder.set_spout(name, FeederSpout(["user", "at", "n"]))
+    declarer = builder.set_bolt("join", OfAll(), 2).fields_grouping("views", "user").fields_grouping("clicks", "user")
+    with pytest.raises(TopologyError, match="left is 'more', which is not an input"):
+        builder.create_topology()
+    declarer.fields_grouping("more", "user")
+    rows = {"views": [["ann", 10, 1]], "more": [["bob", 10, 2]], "clicks": [["ann", 11, 3], ["bob", 11, 4]]}
+    joined = complete_topology(builder.create_topology(), rows)["join"]
+    assert sorted(row[0] for row in joined) == ["ann", "bob"]
