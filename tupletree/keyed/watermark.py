@@ -12,6 +12,7 @@ its tuples can be late then.
 
 from __future__ import annotations  # pure
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -35,6 +36,7 @@ class Watermark:
         "_idle",
         "_idle_timeout_ms",
         "_max_lag_ms",
+        "_next_slowest_ms",
         "_silent_ms",
         "_slowest",
         "_ticked_ms",
@@ -52,6 +54,7 @@ class Watermark:
         self._heard: set[int] = set()  # senders of tuples since the last tick
         self._idle: set[int] = set()
         self._slowest: int | None = None  # only a tuple of this sender can raise the watermark; None: any tuple
+        self._next_slowest_ms: float = 0  # up to this time, the slowest sender stays the slowest
 
     def restore(self, value: int, newest: Mapping[int, int]) -> None:
         """Continue from a checkpoint. No sender is idle at first."""
@@ -63,14 +66,18 @@ class Watermark:
         """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
         if self._idle_timeout_ms is not None:
             self._heard.add(sender)
-            self._idle.discard(sender)
+            if sender in self._idle:
+                self._idle.discard(sender)
+                self._slowest = None
         newest = self.newest.get(sender)
         if newest is None:
             self._silent_ms.setdefault(sender, 0)
             self._slowest = None
         if newest is None or at_ms > newest:
             self.newest[sender] = at_ms
-            if self._slowest is None or self._slowest == sender:
+            if self._slowest == sender and at_ms <= self._next_slowest_ms:
+                self.value = max(self.value, at_ms - self._max_lag_ms)
+            elif self._slowest is None or self._slowest == sender:
                 self._raise()
 
     def tick(self, now_ms: int) -> None:
@@ -99,9 +106,12 @@ class Watermark:
         if active:
             self._slowest = next((sender for sender in active if sender not in newest), None)
             if self._slowest is not None:
+                self._next_slowest_ms = -math.inf
                 return
             self._slowest = min(active, key=newest.__getitem__)
             bound_ms = newest[self._slowest]
+            others_ms = (newest[sender] for sender in active if sender != self._slowest)
+            self._next_slowest_ms = min(others_ms, default=math.inf)
         elif newest:
             bound_ms = max(newest.values())
         else:
