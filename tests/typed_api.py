@@ -14,11 +14,14 @@ from tupletree import (
     BasicBolt,
     BasicStatefulBolt,
     BatchingBolt,
+    CountWindow,
     IntervalJoin,
     KeyedProcess,
+    KeyedWindow,
     Message,
     NimbusClient,
     ReliableSpout,
+    Sliding,
     TableJoin,
     Topology,
     TopologyBuilder,
@@ -33,7 +36,7 @@ from tupletree import (
 )
 from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
-from tupletree.keyed import KeyState, Timers
+from tupletree.keyed import KeyState, Timers, WindowBounds
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
 
 
@@ -145,6 +148,35 @@ class WithShop(TableJoin):
 
     def deleted(self, tup: Tuple) -> bool:
         return tup["city"] is None
+
+
+class Revenue(KeyedWindow):
+    key, event_time = "shop", "at"
+    max_lag = timedelta(seconds=5)
+    window = Sliding(timedelta(minutes=10), every=timedelta(minutes=1))
+    outputs = ["shop", "start", "sum"]
+
+    def initial(self) -> int:
+        return 0
+
+    def add(self, value: int, tup: Tuple) -> int:
+        amount: int = tup["amount"]
+        return value + amount
+
+    def merge(self, first: int, second: int) -> int:
+        return first + second
+
+    def on_window(self, key: str, window: WindowBounds, value: int) -> Iterator[list[object]]:
+        yield [key, window.start, value, window.timing == "late"]
+
+
+class LastSales(KeyedWindow):
+    key = "shop"
+    window = CountWindow(100)
+    outputs = ["shop", "sales"]
+
+    def on_window(self, key: str, window: WindowBounds, value: list[list[object]]) -> Iterator[list[object]]:
+        yield [key, value]
 
 
 class Typed(BasicBolt):

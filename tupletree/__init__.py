@@ -21,7 +21,7 @@ from tupletree.errors import FailedException, ReportedFailedException, Tupletree
 from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
 from tupletree.joins import IntervalJoin, TableJoin
-from tupletree.keyed import KeyedProcess
+from tupletree.keyed import CountWindow, KeyedProcess, KeyedWindow, Session, Sliding, Tumbling
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
@@ -49,14 +49,18 @@ __all__ = [
     "ClusterHealth",
     "CombinerBolt",
     "Config",
+    "CountWindow",
     "CustomGrouping",
     "FailedException",
     "IntervalJoin",
     "KeyedProcess",
+    "KeyedWindow",
     "Message",
     "NimbusClient",
     "ReliableSpout",
     "ReportedFailedException",
+    "Session",
+    "Sliding",
     "Spout",
     "StatefulBolt",
     "StatefulWindowedBolt",
@@ -69,6 +73,7 @@ __all__ = [
     "TopologyRecord",
     "TopologyStatus",
     "TopologySummary",
+    "Tumbling",
     "Tuple",
     "TupletreeError",
     "Window",

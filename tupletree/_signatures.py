@@ -125,6 +125,15 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.joins.table_join.TableJoin": _kind(
         values="keep deleted", yields="join", unused={"on_tuple": _JOIN, "on_timer": _JOIN}, required=("join",)
     ),
+    "tupletree.keyed.windows.keyed_window.KeyedWindow": _kind(
+        values="initial add merge",
+        yields="on_window",
+        unused={
+            "on_tuple": "a KeyedWindow aggregates tuples: define initial and add",
+            "on_timer": "a KeyedWindow emits windows at timers: define on_window",
+        },
+        required=("on_window",),
+    ),
     "tupletree.batching_bolt.BatchingBolt": _kind(
         yields="execute_batch",
         unused={"execute": "define execute_batch", "tick": "a BatchingBolt ends batches at ticks"},

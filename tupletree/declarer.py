@@ -311,7 +311,9 @@ def check_sides(bolt: Definition) -> None:
             fault = f"{role} is {_side(side)}, which is not an input of the bolt: give it a grouping"
             raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=role)
     if sides and (others := [one for one in inputs if one not in [side for _, side in known]]):
-        fault = f"{_side(others[0])} is an input, and the join has only {' and '.join(_side(side) for _, side in known)}"
+        fault = (
+            f"{_side(others[0])} is an input, and the join has only {' and '.join(_side(side) for _, side in known)}"
+        )
         raise TopologyError(f"{bolt.title}: {fault}", component=bolt.id, field=others[0][0])
 
 

@@ -85,15 +85,17 @@ class Timers:
     present call: in event time before the next tuple, in processing time at the next ``timer_interval``.
 
     Attributes:
+        event_time: in ``on_tuple``, the event time of the tuple; None without event time, and in ``on_timer``.
         is_processing: in ``on_timer``, True if the timer was set by ``set_processing``.
     """
 
-    __slots__ = ("_has_event_time", "_no_timers", "_now_ms", "_progress", "is_processing", "key")
+    __slots__ = ("_has_event_time", "_no_timers", "_now_ms", "_progress", "event_time", "is_processing", "key")
 
     def __init__(self, progress: Progress, has_event_time: bool, no_timers: str, now_ms: Callable[[], int]) -> None:
         """``no_timers``: the reason why no timer can be set; "" if timers can be set."""
         self.key: Hashable = None
         self._no_timers = no_timers
+        self.event_time: int | None = None
         self.is_processing = False
         self._progress = progress
         self._has_event_time = has_event_time

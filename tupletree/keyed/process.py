@@ -169,6 +169,7 @@ class KeyedProcess(BasicStatefulBolt):
         if at < watermark.value and not self._takes_late(tup):
             self._on_late(tup, at, watermark.value)
             return
+        self._timers.event_time = at
         self._on_tuple(tup, key, entry)
         if events.due_at <= watermark.value:  # a timer whose time has passed already
             self._fire_events(progress)
@@ -206,6 +207,7 @@ class KeyedProcess(BasicStatefulBolt):
         access, timers = self._access, self._timers
         access.entry = entry_of(key)
         access.key = timers.key = key
+        timers.event_time = None
         try:
             returned = self.on_timer(key, time_ms, access, timers)
             if returned is not None:

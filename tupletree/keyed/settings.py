@@ -56,25 +56,25 @@ class KeyedSettings:
         """
         key = key_fields(bolt.key)
         if not key or not all(isinstance(name, str) and name for name in key):
-            _refuse(component, "key", f"must be the name of a field, or names of fields, not {bolt.key!r}")
+            refuse(component, "key", f"must be the name of a field, or names of fields, not {bolt.key!r}")
         for name in ("event_time", "late_stream"):
             value = getattr(bolt, name)
             if value is not None and (not isinstance(value, str) or not value):
-                _refuse(component, name, f"must be a name, not {value!r}")
+                refuse(component, name, f"must be a name, not {value!r}")
         if bolt.event_time is None:
             for name in ("max_lag", "idle_timeout", "late_stream"):
                 if getattr(bolt, name):
-                    _refuse(component, name, "needs event time: set event_time too, to the name of a field")
+                    refuse(component, name, "needs event time: set event_time too, to the name of a field")
         elif bolt.max_lag is None:
-            _refuse(component, "max_lag", _MAX_LAG_MISSING)
+            refuse(component, "max_lag", _MAX_LAG_MISSING)
         return cls(
             key,
             bolt.event_time,
-            0 if bolt.max_lag is None else _milliseconds(component, "max_lag", bolt.max_lag, least_ms=0),
-            _optional_ms(component, "idle_timeout", bolt.idle_timeout),
-            _optional_ms(component, "ttl", bolt.ttl),
+            0 if bolt.max_lag is None else milliseconds(component, "max_lag", bolt.max_lag, least_ms=0),
+            optional_ms(component, "idle_timeout", bolt.idle_timeout),
+            optional_ms(component, "ttl", bolt.ttl),
             bolt.late_stream,
-            _milliseconds(component, "timer_interval", bolt.timer_interval) / 1000,
+            milliseconds(component, "timer_interval", bolt.timer_interval) / 1000,
         )
 
 
@@ -85,17 +85,20 @@ def key_fields(key: object) -> tuple[Any, ...]:
     return tuple(key) if isinstance(key, Sequence) else ()
 
 
-def _optional_ms(component: str, name: str, value: Any) -> int | None:
-    return None if value is None else _milliseconds(component, name, value)
+def optional_ms(component: str, name: str, value: Any) -> int | None:
+    """Return a time in milliseconds, or None. Raises TopologyError for any other value than a timedelta or None."""
+    return None if value is None else milliseconds(component, name, value)
 
 
-def _milliseconds(component: str, name: str, value: Any, least_ms: int = 1) -> int:
+def milliseconds(component: str, name: str, value: Any, least_ms: int = 1) -> int:
+    """Return a time in whole milliseconds. Raises TopologyError if it is no timedelta of at least ``least_ms``."""
     if not isinstance(value, dt.timedelta) or value < least_ms * MILLISECOND:
-        _refuse(component, name, f"must be a timedelta of at least {least_ms} ms, not {value!r}")
+        refuse(component, name, f"must be a timedelta of at least {least_ms} ms, not {value!r}")
     return round(value / MILLISECOND)
 
 
-def _refuse(component: str, name: str, fault: str) -> NoReturn:
+def refuse(component: str, name: str, fault: str) -> NoReturn:
+    """Raise the TopologyError of a setting."""
     raise TopologyError(f"bolt '{component}': {name} {fault}", component=component, field=name)
 
 

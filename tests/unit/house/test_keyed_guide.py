@@ -1,4 +1,4 @@
-"""The examples of docs/guides/keyed.md run."""
+"""The examples of the guides on keyed state and windows per key run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "keyed.md"
+import pytest
+
+GUIDES = Path(__file__).parents[3] / "docs" / "guides"
 
 
-def test_every_block_of_the_guide_on_keyed_state_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert len(blocks) == 6 and sum(block.count("assert ") for block in blocks) == 4
+@pytest.mark.parametrize(("guide", "blocks", "asserts"), [("keyed.md", 6, 4), ("keyed-windows.md", 6, 3)])
+def test_every_block_of_the_guide_runs(guide: str, blocks: int, asserts: int) -> None:
+    found = re.findall(r"```python\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
+    assert len(found) == blocks and sum(block.count("assert ") for block in found) == asserts
     names: dict[str, Any] = {"__name__": "guide"}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), names)
+    for block in found:
+        exec(compile(block, str(GUIDES / guide), "exec"), names)

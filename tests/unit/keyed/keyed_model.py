@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tupletree import KeyedProcess
 from tupletree.keyed import KeyState, Timers
@@ -49,27 +49,25 @@ class Scripted(KeyedProcess):
 
 
 @dataclass
-class Stored:
-    """What a checkpoint has."""
+class Seen:
+    """What a checkpoint has of event times."""
 
-    values: dict[str, tuple[int, int]] = field(default_factory=dict)  # with the time of the assignment
-    events: set[tuple[int, str]] = field(default_factory=set)
-    processing: set[tuple[int, str]] = field(default_factory=set)
     watermark: int | None = None
     newest: dict[int, int] = field(default_factory=dict)
 
 
-class Model:
-    """One task: everything is searched anew at each step."""
+S = TypeVar("S", bound=Seen)
 
-    def __init__(self, senders: int, max_lag_ms: int, idle_timeout_ms: int | None, ttl_ms: int | None) -> None:
+
+class TaskModel(Generic[S]):
+    """The checkpoints, the clock and the watermark of one task: everything is searched anew at each step."""
+
+    def __init__(self, empty: S, senders: int, max_lag_ms: int, idle_timeout_ms: int | None) -> None:
         self.senders = range(1, senders + 1)
-        self.max_lag_ms, self.idle_timeout_ms, self.ttl_ms = max_lag_ms, idle_timeout_ms, ttl_ms
-        self.now = Stored()
-        self.committed = Stored()
-        self.prepared: Stored | None = None
-        self.rows: list[Row] = []
-        self.late: list[tuple[str, int]] = []
+        self.max_lag_ms, self.idle_timeout_ms = max_lag_ms, idle_timeout_ms
+        self.now = empty
+        self.committed = copy.deepcopy(empty)
+        self.prepared: S | None = None
         self.clock_ms = 0
         self._began()
 
@@ -77,10 +75,67 @@ class Model:
         self.ticks = [self.clock_ms]
         self.heard = dict.fromkeys(self.senders, 0)  # number of ticks when a sender brought its last tuple
 
+    def prepare(self) -> None:
+        self.prepared = copy.deepcopy(self.now)
+
+    def commit(self) -> None:
+        assert self.prepared is not None
+        self.committed, self.prepared = self.prepared, None
+
+    def go_back(self) -> None:
+        self.now, self.prepared = copy.deepcopy(self.committed), None
+        self._began()
+
+    def _came(self, sender: int, at_ms: int) -> None:
+        newest = self.now.newest
+        newest[sender] = max(at_ms, newest.get(sender, at_ms))
+        self.heard[sender] = len(self.ticks)
+
+    def _raise_watermark(self) -> None:
+        now, watermark = self.now, self._bound()
+        if watermark is not None and (now.watermark is None or watermark > now.watermark):
+            now.watermark = watermark
+
+    def _bound(self) -> int | None:
+        newest = self.now.newest
+        active = [sender for sender in self.senders if not self._is_idle(sender)]
+        if not active:
+            return max(newest.values()) - self.max_lag_ms if newest else None
+        if any(sender not in newest for sender in active):
+            return None
+        return min(newest[sender] for sender in active) - self.max_lag_ms
+
+    def _is_idle(self, sender: int) -> bool:
+        """True if enough ticks have passed since the sender's last tuple; the first of them does not count."""
+        if self.idle_timeout_ms is None:
+            return False
+        silent = self.ticks[self.heard[sender] :]
+        most_ms = max(1, self.idle_timeout_ms // 2)
+        silence_ms = sum(min(after - before, most_ms) for before, after in pairwise(silent))
+        return silence_ms >= self.idle_timeout_ms
+
+
+@dataclass
+class Stored(Seen):
+    """What a checkpoint has."""
+
+    values: dict[str, tuple[int, int]] = field(default_factory=dict)  # with the time of the assignment
+    events: set[tuple[int, str]] = field(default_factory=set)
+    processing: set[tuple[int, str]] = field(default_factory=set)
+
+
+class Model(TaskModel[Stored]):
+    """One task of a Scripted."""
+
+    def __init__(self, senders: int, max_lag_ms: int, idle_timeout_ms: int | None, ttl_ms: int | None) -> None:
+        super().__init__(Stored(), senders, max_lag_ms, idle_timeout_ms)
+        self.ttl_ms = ttl_ms
+        self.rows: list[Row] = []
+        self.late: list[tuple[str, int]] = []
+
     def execute(self, sender: int, key: str, at_ms: int, ops: Ops, clears: bool) -> None:
         now = self.now
-        now.newest[sender] = max(at_ms, now.newest.get(sender, at_ms))
-        self.heard[sender] = len(self.ticks)
+        self._came(sender, at_ms)
         self._fire_events()
         if now.watermark is not None and at_ms < now.watermark:
             self.late.append((key, at_ms))
@@ -108,17 +163,6 @@ class Model:
             if self.ttl_ms is not None and written_ms + self.ttl_ms <= now_ms:
                 del now.values[key]
 
-    def prepare(self) -> None:
-        self.prepared = copy.deepcopy(self.now)
-
-    def commit(self) -> None:
-        assert self.prepared is not None
-        self.committed, self.prepared = self.prepared, None
-
-    def go_back(self) -> None:
-        self.now, self.prepared = copy.deepcopy(self.committed), None
-        self._began()
-
     def _count(self, key: str) -> int:
         value = self.now.values.get(key, (0, 0))[0] + 1
         self.now.values[key] = value, self.clock_ms
@@ -134,26 +178,6 @@ class Model:
 
     def _fire_events(self) -> None:
         now = self.now
-        watermark = self._bound()
-        if watermark is not None and (now.watermark is None or watermark > now.watermark):
-            now.watermark = watermark
+        self._raise_watermark()
         while now.watermark is not None and (due := [one for one in now.events if one[0] <= now.watermark]):
             self._fire("event", now.events, min(due))
-
-    def _bound(self) -> int | None:
-        newest = self.now.newest
-        active = [sender for sender in self.senders if not self._is_idle(sender)]
-        if not active:
-            return max(newest.values()) - self.max_lag_ms if newest else None
-        if any(sender not in newest for sender in active):
-            return None
-        return min(newest[sender] for sender in active) - self.max_lag_ms
-
-    def _is_idle(self, sender: int) -> bool:
-        """True if enough ticks have passed since the sender's last tuple; the first of them does not count."""
-        if self.idle_timeout_ms is None:
-            return False
-        silent = self.ticks[self.heard[sender] :]
-        most_ms = max(1, self.idle_timeout_ms // 2)
-        silence_ms = sum(min(after - before, most_ms) for before, after in pairwise(silent))
-        return silence_ms >= self.idle_timeout_ms

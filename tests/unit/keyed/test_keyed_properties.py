@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keyed_driver import Driver
 from keyed_model import Model, Ops, Row, Scripted
+from keyed_pair import Pair
 
 from tupletree.testing import make_tuple
 
@@ -30,18 +31,11 @@ STEPS = st.sampled_from(["prepare", "commit", "crash", "crash", "commit after cr
 RUNS = st.lists(st.one_of(TUPLES, TUPLES, TUPLES, TICKS, st.tuples(STEPS)), min_size=30, max_size=60)
 
 
-class Pair:
-    """A bolt and its model, which take the same steps."""
-
+class ScriptedPair(Pair[Model]):
     def __init__(self, senders: int, *settings: Any) -> None:
-        self.driver = Driver(Scripted(*settings), senders)
-        self.model = Model(senders, *settings)
+        super().__init__(Driver(Scripted(*settings), senders), Model(senders, *settings))
         self.senders = senders
         self.newest_ms = 20
-
-    def step(self, kind: str, *details: Any) -> None:
-        getattr(self, kind.replace(" ", "_"))(*details)
-        self.check()
 
     def tuple(self, sender: int, key: str, distance: int, ops: Ops, clears: bool) -> None:
         sender = min(sender, self.senders)
@@ -57,33 +51,7 @@ class Pair:
         self.driver.bolt.tick()
         self.model.tick(now_ms)
 
-    def prepare(self) -> None:
-        if self.model.prepared is None:
-            self.driver.prepare()
-            self.model.prepare()
-
-    def commit(self) -> None:
-        if self.model.prepared is None:
-            self.prepare()
-        self.driver.commit()
-        self.model.commit()
-
-    def crash(self) -> None:
-        self.driver.crash()
-        self.model.go_back()
-
-    def commit_after_crash(self) -> None:
-        self.driver.crash(commits=True)
-        if self.model.prepared is not None:
-            self.model.commit()
-        self.model.go_back()
-
-    def rollback(self) -> None:
-        self.driver.rollback()
-        self.model.go_back()
-
     def check(self) -> None:
-        """Compare what was emitted in this step, and what is held after it."""
         emitted, self.driver.recorder.emitted = self.driver.recorder.emitted, []
         found = [tuple(one.row) for one in emitted if one.stream == "default"]
         late = [(one.row[0]["key"], one.row[0]["at"]) for one in emitted if one.stream == "late"]
@@ -115,7 +83,7 @@ SETTINGS = st.tuples(
 
 @given(SETTINGS, RUNS)
 def test_it_does_what_the_model_does(settings: tuple[Any, ...], steps: list[tuple[Any, ...]]) -> None:
-    pair = Pair(*settings)
+    pair = ScriptedPair(*settings)
     for step in steps:
         pair.step(*step)
 
@@ -131,8 +99,8 @@ def test_a_crash_between_any_two_steps_changes_nothing_that_follows(
     senders, max_lag_ms, _, ttl_ms = settings
     cut = data.draw(st.integers(0, len(steps)))
     crash = data.draw(st.integers(cut, len(steps)))
-    straight = run(steps, Pair(senders, max_lag_ms, None, ttl_ms))
-    pair = Pair(senders, max_lag_ms, None, ttl_ms)
+    straight = run(steps, ScriptedPair(senders, max_lag_ms, None, ttl_ms))
+    pair = ScriptedPair(senders, max_lag_ms, None, ttl_ms)
     before = run(steps[:cut], pair)
     pair.step("commit")
     newest_ms, clock_ms = pair.newest_ms, pair.model.clock_ms
@@ -144,7 +112,7 @@ def test_a_crash_between_any_two_steps_changes_nothing_that_follows(
     assert before + after == straight
 
 
-def run(steps: list[tuple[Any, ...]], pair: Pair) -> list[Row]:
+def run(steps: list[tuple[Any, ...]], pair: ScriptedPair) -> list[Row]:
     """Return the rows of some steps, those of one step in order."""
     rows: list[Row] = []
     for step in steps:

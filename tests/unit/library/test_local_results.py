@@ -48,13 +48,13 @@ def test_entries_of_the_library_are_left_out_where_the_library_has_them() -> Non
     builder.set_bolt("plain", Plain()).shuffle_grouping("sales")
     builder.set_bolt("joined", Joined()).fields_grouping("sales", "shop").fields_grouping("plain", "shop")
     topology = builder.create_topology()
-    keys = [("$progress",), ("$timers", "n"), ("$key", ("n", 1)), "$windows", "a"]
+    keys = [("$progress",), ("$timers", "n"), ("$windows",), ("$key", ("n", 1)), "$windows", "a"]
     shown = users_states(
         topology, {component: dict.fromkeys(keys, 1) for component in ("keyed", "windowed", "plain", "joined")}
     )
     assert {component: list(state) for component, state in shown.items()} == {
         "keyed": [("$key", ("n", 1)), "$windows", "a"],
-        "windowed": [("$progress",), ("$timers", "n"), ("$key", ("n", 1)), "a"],
+        "windowed": [("$progress",), ("$timers", "n"), ("$windows",), ("$key", ("n", 1)), "a"],
         "plain": keys,
     }
     assert unwritten_line(topology, {"sales": 7}, {}) == "", "no sink waits for a checkpoint"
