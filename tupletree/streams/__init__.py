@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tupletree.streams.builder import StreamBuilder
-from tupletree.streams.stream import KeyedStream, Stream, Table
+from tupletree.streams.stream import KeyedStream, Stream, Table, WindowedStream
+from tupletree.streams.timed_heads import Windowed
 
-__all__ = ["KeyedStream", "Stream", "StreamBuilder", "Table"]
+__all__ = ["KeyedStream", "Stream", "StreamBuilder", "Table", "Windowed", "WindowedStream"]

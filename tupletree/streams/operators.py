@@ -15,13 +15,14 @@ from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
-from tupletree.keyed import KeyedProcess
+from tupletree.keyed import CountWindow, KeyedProcess
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
-from tupletree.streams.layout import Layout, item_annotation, record_of, return_annotation
+from tupletree.streams.layout import TIME, Layout, item_annotation, record_of, return_annotation
 from tupletree.streams.parts import Part
 from tupletree.streams.sources import layout_of, row_type
 from tupletree.streams.steps import Fold
+from tupletree.streams.timed_heads import IntervalHead, MergingWindowHead, TableHead, Windowed, WindowHead
 
 
 def _second(first: Any, second: Any) -> Any:
@@ -31,6 +32,18 @@ def _second(first: Any, second: Any) -> Any:
 COUNT: Final = Fold(None, None, None, is_count=True)
 SUM: Final = Fold(None, None, None)
 LATEST: Final = Fold(None, _second, _second)
+
+
+def _appended(elements: list[Any], element: Any) -> list[Any]:
+    elements.append(element)
+    return elements
+
+
+def _joined(first: list[Any], second: list[Any]) -> list[Any]:
+    return first + second
+
+
+TO_LIST: Final = Fold(list, _appended, _joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +85,27 @@ def branch(parent: Operator, predicates: Sequence[Any], name: str) -> list[Opera
     return [Operator(Kind.CASE, "", f"case-{index}", (one,), None, parent.layout) for index in range(len(predicates))]
 
 
+def of_one_program(title: str, streams: Sequence[Any]) -> list[Operator]:
+    """Return the operators of streams. Raises UsageError if one of them is none, or is of another program."""
+    for one in streams:
+        if not isinstance(getattr(one, "operator", None), Operator):
+            raise UsageError(f"{title} takes streams, not {one!r}")
+        if one.builder is not streams[0].builder:
+            raise UsageError(f"{title} takes streams of one StreamBuilder")
+    return [one.operator for one in streams]
+
+
 def merge(streams: Sequence[Any], name: str) -> Operator:
     """Add the union of streams. Raises UsageError if one is of another program, or not like the others."""
-    first = streams[0]
-    parents = [one.operator for one in streams]
+    parents = of_one_program("merge", streams)
     if len(streams) < 2:
         raise UsageError("merge takes one stream or more")
-    for one in streams:
-        if one.builder is not first.builder:
-            raise UsageError("merge takes streams of one StreamBuilder")
+    of_one_program("merge", streams)
     if len({(one.layout.has_key, one.layout.has_time) for one in parents}) > 1:
         raise UsageError("merge takes streams that all have a key or none, and all have an event time or none")
-    records = {one.layout.record for one in parents}
-    layout = (
-        parents[0].layout
-        if len({one.layout for one in parents}) == 1
-        else Layout(
-            first.operator.layout.has_key, first.operator.layout.has_time, records.pop() if len(records) == 1 else None
-        )
-    )
+    first = parents[0].layout
+    is_alike = all(one.layout.record is first.record for one in parents)
+    layout = first if is_alike and first.record is not None else first.plain
     return Operator(Kind.MERGE, name, "merge", tuple(parents), None, layout)
 
 
@@ -109,9 +124,7 @@ def event_time(parent: Operator, time: EventTime, name: str) -> Operator:
 
 def aggregate(parent: Operator, title: str, fold: Fold, combine: bool, name: str, parallelism: int | None) -> Operator:
     """Add an aggregation by key. Raises UsageError as ``narrow``."""
-    for function, count in ((fold.initial, 0), (fold.add, 2), (fold.merge, 2)):
-        if function is not None:
-            check_function(title, function, count)
+    _check_fold(title, fold)
     part = Part(
         lambda edges, chain, exact: AggregateBolt(fold, edges, chain),
         by_key=True,
@@ -120,6 +133,12 @@ def aggregate(parent: Operator, title: str, fold: Fold, combine: bool, name: str
         is_stateful=True,
     )
     return Operator(Kind.COMPONENT, name, title, (parent,), part, Layout(has_key=True), parallelism)
+
+
+def _check_fold(title: str, fold: Fold) -> None:
+    for function, count in ((fold.initial, 0), (fold.add, 2), (fold.merge, 2)):
+        if function is not None:
+            check_function(title, function, count)
 
 
 def update_state(parent: Operator, function: Any, name: str, parallelism: int | None) -> Operator:
@@ -172,6 +191,114 @@ def sink(parent: Operator, target: Any, fields: Sequence[str], name: str, parall
     else:
         raise UsageError(f"sink takes a sink of tupletree.connectors or a bolt, not {target!r}")
     return Operator(Kind.COMPONENT, name, "sink", (parent,), part, parent.layout, parallelism)
+
+
+TIME_NEEDED = "needs event times: write stream.event_time(f, max_lag=timedelta(…)) before it"
+
+
+def windowed(
+    parent: Operator,
+    title: str,
+    fold: Fold,
+    settings: Mapping[str, Any],
+    is_processing: bool,
+    name: str,
+    parallelism: int | None,
+) -> Operator:
+    """Add an aggregation of windows per key. Raises UsageError as ``narrow``, and without event times.
+
+    ``settings``: attributes of a KeyedWindow.
+    """
+    _check_fold(title, fold)
+    is_timed = not is_processing and not isinstance(settings["window"], CountWindow)
+    if is_timed and not parent.layout.has_time:
+        raise UsageError(f"{title} of a window {TIME_NEEDED}, or say window(…, processing_time=True)")
+    given = {**settings, **(time_settings([parent]) if is_timed else {}), "event_time": TIME if is_timed else None}
+    head = WindowHead if fold.merge is None and not fold.is_sum else MergingWindowHead
+    part = Part(
+        lambda edges, chain, exact: head(fold, given, chain),
+        by_key=True,
+        is_plain=True,
+        takes_chain=True,
+        is_stateful=True,
+    )
+    layout = Layout(has_key=True, has_time=is_timed, record=Windowed)
+    return Operator(Kind.COMPONENT, name, title, (parent,), part, layout, parallelism)
+
+
+def join(
+    parents: Sequence[Operator],
+    title: str,
+    function: Any,
+    settings: Mapping[str, Any],
+    name: str,
+    parallelism: int | None,
+) -> Operator:
+    """Add a join of two streams within an interval. Raises UsageError as ``narrow``, and without event times.
+
+    ``settings``: attributes of an IntervalJoin.
+    """
+    _check_two(title, parents, function)
+    if not all(one.layout.has_time for one in parents):
+        raise UsageError(f"{title} {TIME_NEEDED}, on both streams")
+    given = {**settings, **time_settings(parents)}
+    part = Part(
+        lambda edges, chain, exact: IntervalHead(function, given, edges, chain),
+        by_key=True, is_plain=True, takes_chain=True, is_stateful=True,
+    )  # fmt: skip
+    layout = Layout(has_key=True, has_time=True, record=record_of(return_annotation(function)))
+    return Operator(Kind.COMPONENT, name, title, tuple(parents), part, layout, parallelism)
+
+
+def join_table(
+    parents: Sequence[Operator], function: Any, settings: Mapping[str, Any], name: str, parallelism: int | None
+) -> Operator:
+    """Add a join with a table. Raises UsageError as ``narrow``, and for a versioned table without event times."""
+    _check_two("join_table", parents, function)
+    is_versioned = settings["versioned"]
+    if is_versioned and not all(one.layout.has_time for one in parents):
+        raise UsageError(f"join_table with versioned=True {TIME_NEEDED}, on both streams")
+    given = {
+        **settings,
+        **(time_settings(parents) if is_versioned else {}),
+        "event_time": TIME if is_versioned else None,
+    }
+    part = Part(
+        lambda edges, chain, exact: TableHead(function, given, edges, chain),
+        by_key=True, is_plain=True, takes_chain=True, is_stateful=True,
+    )  # fmt: skip
+    layout = Layout(True, parents[0].layout.has_time, record_of(return_annotation(function)))
+    return Operator(Kind.COMPONENT, name, "join_table", tuple(parents), part, layout, parallelism)
+
+
+def _check_two(title: str, parents: Sequence[Operator], function: Any) -> None:
+    check_function(title, function, 2)
+    first, second = parents
+    if first is second:
+        raise UsageError(f"{title} takes two streams, and both are the same one")
+    if not second.layout.has_key:
+        raise UsageError(f"{title} takes a stream with keys: write other.key_by(f)")
+
+
+def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
+    """Return ``max_lag`` and ``idle_timeout`` for elements of several streams: the most patient of each."""
+    found: list[Mapping[str, Any]] = []
+    for parent in parents:
+        _collect_times(parent, found)
+    timeouts = [one["idle_timeout"] for one in found]
+    return {
+        "max_lag": max(one["max_lag"] for one in found),
+        "idle_timeout": None if None in timeouts else max(timeouts),
+    }
+
+
+def _collect_times(one: Operator, found: list[Mapping[str, Any]]) -> None:
+    if one.kind is Kind.EVENT_TIME:
+        found.append(one.settings)
+        return
+    for parent in one.parents:
+        if parent.layout.has_time or parent.kind is Kind.EVENT_TIME:
+            _collect_times(parent, found)
 
 
 def printing(parent: Operator, prefix: str, name: str) -> Operator:

@@ -9,9 +9,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from tupletree.backoff import Backoff
 from tupletree.component import BasicBolt, Bolt
 from tupletree.connectors.transactional_sink import TransactionalSink
+from tupletree.keyed import CountWindow, Session, Sliding, Tumbling
 from tupletree.streams import operators
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.steps import Fold
+from tupletree.streams.timed_heads import Windowed
 from tupletree.topology import Topology
 
 T = TypeVar("T")
@@ -37,6 +39,9 @@ class Program(Protocol):
 
     def collect(self, stream: Stream[T], count: int, seconds: float) -> list[T]:
         """Return the first elements of a stream."""
+
+
+WindowKind = Tumbling | Sliding | Session | CountWindow
 
 
 class Stream(Generic[T]):
@@ -253,8 +258,173 @@ class KeyedStream(Stream[V], Generic[K, V]):
         """
         return KeyedStream(self.builder, operators.update_state(self.operator, f, name, parallelism))
 
+    def window(
+        self,
+        window: WindowKind,
+        *,
+        processing_time: bool = False,
+        allowed_lateness: dt.timedelta = dt.timedelta(0),
+        early_every: dt.timedelta | None = None,
+        early_count: int | None = None,
+    ) -> WindowedStream[K, V]:
+        """Gather the elements of each key in windows: Tumbling, Sliding, Session or CountWindow.
+
+        Windows in time are in event time, unless ``processing_time``: then the clock of the machine counts. The other
+        settings, late elements and guarantees are those of KeyedWindow.
+        """
+        settings = {
+            "window": window,
+            "allowed_lateness": allowed_lateness,
+            "early_every": early_every,
+            "early_count": early_count,
+        }
+        return WindowedStream(self, settings, processing_time)
+
+    def join(
+        self,
+        other: KeyedStream[K, W],
+        f: Callable[[V, W], U],
+        *,
+        before: dt.timedelta,
+        after: dt.timedelta,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, U]:
+        """Call ``f`` with each element and each element of ``other`` of the same key whose event time is near.
+
+        An element of ``other`` is near if its time is from ``before`` before to ``after`` after that of the element,
+        both inclusive. The result has the later of both times. See IntervalJoin.
+        """
+        settings = {"before": before, "after": after, "kind": "inner"}
+        return self._join("join", other, f, settings, name, parallelism)
+
+    def left_join(
+        self,
+        other: KeyedStream[K, W],
+        f: Callable[[V, W | None], U],
+        *,
+        before: dt.timedelta,
+        after: dt.timedelta,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, U]:
+        """Join as ``join`` does; an element without a partner is joined with None, when none can come any more."""
+        settings = {"before": before, "after": after, "kind": "left"}
+        return self._join("left_join", other, f, settings, name, parallelism)
+
+    def outer_join(
+        self,
+        other: KeyedStream[K, W],
+        f: Callable[[V | None, W | None], U],
+        *,
+        before: dt.timedelta,
+        after: dt.timedelta,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, U]:
+        """Join as ``left_join`` does, and also elements of ``other`` without a partner: with None as the first."""
+        settings = {"before": before, "after": after, "kind": "outer"}
+        return self._join("outer_join", other, f, settings, name, parallelism)
+
+    def join_table(
+        self,
+        table: KeyedStream[K, W],
+        f: Callable[[V, W], U],
+        *,
+        versioned: bool = False,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, U]:
+        """Call ``f`` with each element and the newest element of its key in ``table``; drop it if there is none.
+
+        ``table``: a table, or any stream of changes with keys. An element None removes that of its key.
+
+        ``versioned``: an element is joined with what was valid at its event time, when the watermark has passed that;
+        otherwise with what has arrived. See TableJoin.
+        """
+        return self._join_table(table, f, {"versioned": versioned, "kind": "inner"}, name, parallelism)
+
+    def left_join_table(
+        self,
+        table: KeyedStream[K, W],
+        f: Callable[[V, W | None], U],
+        *,
+        versioned: bool = False,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, U]:
+        """Join as ``join_table`` does; ``f`` gets None for an element whose key has nothing in the table."""
+        return self._join_table(table, f, {"versioned": versioned, "kind": "left"}, name, parallelism)
+
+    def _join(
+        self, title: str, other: Stream[Any], f: Any, settings: dict[str, Any], name: str, parallelism: int | None
+    ) -> KeyedStream[K, Any]:
+        parents = operators.of_one_program(title, [self, other])
+        return KeyedStream(self.builder, operators.join(parents, title, f, settings, name, parallelism))
+
+    def _join_table(
+        self, table: Stream[Any], f: Any, settings: dict[str, Any], name: str, parallelism: int | None
+    ) -> KeyedStream[K, Any]:
+        parents = operators.of_one_program("join_table", [self, table])
+        return KeyedStream(self.builder, operators.join_table(parents, f, settings, name, parallelism))
+
     def _fold(self, title: str, fold: Fold, combine: bool, name: str, parallelism: int | None) -> Table[Any, Any]:
         return Table(self.builder, operators.aggregate(self.operator, title, fold, combine, name, parallelism))
+
+
+class WindowedStream(Generic[K, V]):
+    """The elements of each key in windows. Each method returns the results of windows as a stream of Windowed.
+
+    A result is emitted when its window is over; earlier or again as the settings of the window say.
+    """
+
+    def __init__(self, stream: KeyedStream[K, V], settings: dict[str, Any], is_processing: bool) -> None:
+        """Not for users: see ``KeyedStream.window``."""
+        self._stream = stream
+        self._settings = settings
+        self._is_processing = is_processing
+
+    def count(self, *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, Windowed[int]]:
+        """Count the elements of each window."""
+        return self._fold("count", operators.COUNT, name, parallelism)
+
+    def sum(
+        self: WindowedStream[K, N], *, name: str = "", parallelism: int | None = None
+    ) -> KeyedStream[K, Windowed[N]]:
+        """Add the elements of each window, which are numbers."""
+        return self._fold("sum", operators.SUM, name, parallelism)
+
+    def reduce(
+        self, f: Callable[[V, V], V], *, name: str = "", parallelism: int | None = None
+    ) -> KeyedStream[K, Windowed[V]]:
+        """Join the elements of each window with ``f``, which must be associative."""
+        return self._fold("reduce", Fold(None, f, f), name, parallelism)
+
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Callable[[A, V], A],
+        *,
+        merge: Callable[[A, A], A] | None = None,
+        name: str = "",
+        parallelism: int | None = None,
+    ) -> KeyedStream[K, Windowed[A]]:
+        """Keep a value per window: ``initial()``, to which each element is added with ``add(value, element)``.
+
+        ``merge``: returns one value for two. Sessions need it; sliding windows cost less with it.
+        """
+        return self._fold("aggregate", Fold(initial, add, merge), name, parallelism)
+
+    def to_list(self, *, name: str = "", parallelism: int | None = None) -> KeyedStream[K, Windowed[list[V]]]:
+        """Keep the elements of each window in a list, in the order of their arrival."""
+        return self._fold("to_list", operators.TO_LIST, name, parallelism)
+
+    def _fold(self, title: str, fold: Fold, name: str, parallelism: int | None) -> KeyedStream[Any, Any]:
+        stream = self._stream
+        operator = operators.windowed(
+            stream.operator, f"window-{title}", fold, self._settings, self._is_processing, name, parallelism
+        )
+        return KeyedStream(stream.builder, operator)
 
 
 class Table(KeyedStream[K, V], Generic[K, V]):

@@ -1,0 +1,161 @@
+"""Components that run windows and joins of a program: the bolts of ``tupletree.keyed`` and ``tupletree.joins``.
+
+Elements reach them as one value each: in the fields ``key``, ``time`` and ``value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from tupletree._wire.value_types import value
+from tupletree.joins import IntervalJoin, TableJoin
+from tupletree.keyed import KeyedWindow, WindowBounds
+from tupletree.streams.edges import Edge
+from tupletree.streams.heads import declare, follower
+from tupletree.streams.layout import KEY, TIME, VALUE
+from tupletree.streams.steps import Chain, Fold
+from tupletree.tuples import Tuple
+
+V = TypeVar("V")
+
+
+@value
+class Windowed(NamedTuple, Generic[V]):
+    """The result of a window.
+
+    Attributes:
+        start, end: the window contains the times from ``start`` up to but not including ``end``, in milliseconds. Of a
+            CountWindow: the numbers of elements of the key, from 0.
+        value: the aggregate of the window's elements.
+        timing: "on_time"; "early" before the window was over; "late" if it is emitted again after a late element.
+    """
+
+    start: int
+    end: int
+    value: V
+    timing: str = "on_time"
+
+
+class WindowHead(KeyedWindow):
+    """Windows per key, of which each result is handed on as a Windowed. Without ``merge``."""
+
+    key = KEY
+
+    def __init__(self, fold: Fold, settings: Mapping[str, Any], chain: Chain) -> None:
+        """``settings``: attributes of a KeyedWindow."""
+        vars(self).update(settings)
+        self.fold = fold
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        super().declare_output_fields(declarer)
+        declare(self.chain, declarer)
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self._follow = follower(self.chain, self.collector, self.context.component_id)
+
+    def initial(self) -> Any:
+        if self.fold.initial is not None:
+            return self.fold.initial()
+        return 0 if self.fold.is_sum else []  # a list of the value, if there is one
+
+    def add(self, value: Any, tup: Tuple) -> Any:
+        fold = self.fold
+        if fold.is_count:
+            return value + 1
+        if fold.add is None:
+            return value + tup[VALUE]
+        if fold.initial is not None:
+            return fold.add(value, tup[VALUE])
+        return [fold.add(value[0], tup[VALUE])] if value else [tup[VALUE]]
+
+    def on_window(self, key: Any, window: WindowBounds, value: Any) -> None:
+        is_wrapped = self.fold.initial is None and not self.fold.is_sum
+        result = value[0] if is_wrapped else value
+        self._follow(key, window.end - 1, Windowed(window.start, window.end, result, window.timing))
+
+
+class MergingWindowHead(WindowHead):
+    """Windows per key whose partial values can be merged."""
+
+    def merge(self, first: Any, second: Any) -> Any:
+        fold = self.fold
+        if fold.is_sum:
+            return first + second
+        assert fold.merge is not None
+        if fold.initial is not None:
+            return fold.merge(first, second)
+        return [fold.merge(first[0], second[0])] if first and second else first or second
+
+
+class IntervalHead(IntervalJoin):
+    """A join of two streams, of which each result is handed on."""
+
+    key, event_time = KEY, TIME
+
+    def __init__(
+        self, function: Callable[[Any, Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
+    ) -> None:
+        """``settings``: attributes of an IntervalJoin, except its sides."""
+        vars(self).update(settings)
+        self.left, self.right = sides_of(edges)
+        self.function = function
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        super().declare_output_fields(declarer)
+        declare(self.chain, declarer)
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self._follow = follower(self.chain, self.collector, self.context.component_id)
+
+    def keep(self, tup: Tuple) -> Any:
+        return [tup[TIME], tup[VALUE]]
+
+    def join(self, left: Any, right: Any) -> None:
+        time = max(side[0] for side in (left, right) if side is not None)
+        result = self.function(None if left is None else left[1], None if right is None else right[1])
+        self._follow(self._access.key, time, result)
+
+
+class TableHead(TableJoin):
+    """A join of a stream with a table, of which each result is handed on. None in the table removes the key's row."""
+
+    key = KEY
+
+    def __init__(
+        self, function: Callable[[Any, Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
+    ) -> None:
+        """``settings``: attributes of a TableJoin, except its sides."""
+        vars(self).update(settings)
+        self.stream, self.table = sides_of(edges)
+        self.has_time = any(edge.layout.has_time for edge in edges if edge.side == 0)
+        self.function = function
+        self.chain = chain
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        super().declare_output_fields(declarer)
+        declare(self.chain, declarer)
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self._follow = follower(self.chain, self.collector, self.context.component_id)
+
+    def keep(self, tup: Tuple) -> Any:
+        return [tup[TIME] if self.has_time and TIME in tup else None, tup[VALUE]]
+
+    def deleted(self, tup: Tuple) -> bool:
+        return tup[VALUE] is None
+
+    def join(self, left: Any, row: Any) -> None:
+        result = self.function(left[1], None if row is None else row[1])
+        self._follow(self._access.key, left[0], result)
+
+
+def sides_of(edges: Sequence[Edge]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the streams of both inputs of a join."""
+    first, second = ([(one.component, one.stream) for one in edges if one.side == side] for side in (0, 1))
+    return first, second
