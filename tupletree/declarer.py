@@ -281,6 +281,8 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
             component=bolt.id,
             field=stream.id,
         )
+    if stream.id in getattr(bolt.component, "control_streams", ()):
+        return
     for name in getattr(bolt.component, "required_fields", ()):  # of a sink, a windowed bolt or a KeyedProcess
         if name not in stream.fields:
             raise TopologyError(
@@ -304,7 +306,8 @@ def check_input(bolt: Definition, subscription: Input, emitter: Definition) -> N
 def check_sides(bolt: Definition) -> None:
     """Check that the inputs of a join are exactly its two sides. Raises TopologyError naming bolt and input."""
     sides: Mapping[str, list[tuple[str, str]]] = getattr(bolt.component, "input_streams", {})
-    inputs = [(one.source, one.stream) for one in bolt.inputs]
+    controls = getattr(bolt.component, "control_streams", ())
+    inputs = [(one.source, one.stream) for one in bolt.inputs if one.stream not in controls]
     known = [(role, one) for role, streams in sides.items() for one in streams]
     for role, side in known:
         if side not in inputs:
@@ -336,7 +339,7 @@ def _check_key(bolt: Definition, subscription: Input) -> None:
     if not key or bolt.tasks == 1 or subscription.grouping in _KEEPS_KEYS:
         return
     is_fit = subscription.grouping == GroupingKind.GROUPING_KIND_FIELDS and set(subscription.fields) <= set(key)
-    placed = [one for one in bolt.inputs if one.grouping in _PLACES_KEYS]
+    placed = [one for one in bolt.inputs if one.grouping in _PLACES_KEYS]  # not those of control streams
     others = [one for one in placed if (one.grouping, one.fields) != (subscription.grouping, subscription.fields)]
     if not is_fit or others:
         torn = [subscription, *others[:1]] if is_fit else [subscription]

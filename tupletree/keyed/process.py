@@ -17,6 +17,7 @@ from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of
 from tupletree.keyed.settings import KeyedSettings, event_time_ms, invalid_key, key_fields, late_report
+from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
 from tupletree.tuples import Tuple
@@ -172,6 +173,18 @@ class KeyedProcess(BasicStatefulBolt):
         self._timers.event_time = at
         self._on_tuple(tup, key, entry)
         if events.due_at <= watermark.value:  # a timer whose time has passed already
+            self._fire_events(progress)
+
+    def advance(self, sender: int, time: int) -> None:
+        """Take notice that a sending task has come to an event time, as if it had sent a tuple of that time.
+
+        Does nothing if the sender has sent a tuple of this time or a later one. Event timers that are due fire.
+        """
+        progress = self._progress
+        assert progress is not None
+        watermark = progress.watermark
+        if time > watermark.newest.get(sender, BEFORE_ALL):
+            watermark.came(sender, time)
             self._fire_events(progress)
 
     def _on_tuple(self, tup: Tuple, key: Any, entry: Any) -> None:

@@ -13,11 +13,13 @@ from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import CombiningBolt, NarrowBolt
+from tupletree.streams.operators import idle_timeout_ms
 from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
 from tupletree.streams.sources import default_name, layout_of, spout_of
 from tupletree.streams.steps import Chain
 from tupletree.streams.stream import Stream
+from tupletree.streams.watermarks import WATERMARKS
 from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
 
 T = TypeVar("T")
@@ -183,12 +185,15 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
         builder.set_spout(component.id, head.argument, component.parallelism)
         return
     if component.is_narrow:
-        bolt: Any = CombiningBolt(chain) if component.combines else NarrowBolt(chain)
+        idle_ms = idle_timeout_ms(head) if chain.layout.has_time else None
+        bolt: Any = CombiningBolt(chain, idle_ms) if component.combines else NarrowBolt(chain, idle_ms)
     else:
         bolt = head.argument.make(component.inputs, chain, is_exact)
     declarer = builder.set_bolt(component.id, bolt, component.parallelism)
     for edge in component.inputs:
         _group(declarer, component, edge)
+    for source in component.watermarks:
+        declarer.all_grouping(source, WATERMARKS)
 
 
 def _group(declarer: BoltDeclarer, component: Component, edge: Edge) -> None:

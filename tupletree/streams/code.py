@@ -54,12 +54,14 @@ class Code:
 
     Attributes:
         partials: the partial values by stream of the aggregations whose elements the functions combine.
+        newest: a list of one event time, which the functions raise to the newest that they give; None: they do not.
     """
 
     def __init__(self, emits: Mapping[str, str], **names: Any) -> None:
         self.emits = emits
         self.names: dict[str, Any] = {"plain": PLAIN, "checked_key": checked_key, "ms": milliseconds, **names}
         self.partials: dict[str, defaultdict[Any, Any]] = {}
+        self.newest: list[int] | None = None
         self.lines: list[str] = []
         self._waiting: list[tuple[str, Sequence[Next]]] = []
         self._count = 0
@@ -223,6 +225,10 @@ def _event_time(code: Code, step: Step, at: At, depth: int) -> None:
     code.add(depth, f"{time} = {code.name('f', step.argument)}({at.value})")
     code.add(depth, f"if type({time}) is not int:")
     code.add(depth + 1, f"{time} = ms({time})")
+    if code.newest is not None:
+        newest = code.name("n", code.newest)
+        code.add(depth, f"if {time} > {newest}[0]:")
+        code.add(depth + 1, f"{newest}[0] = {time}")
     if step.then:
         code.then(step.then, At(at.key, time, at.value), depth)
 

@@ -13,10 +13,12 @@ from tupletree.async_bolt import AsyncBolt
 from tupletree.collector import BasicCollector, BoltCollector
 from tupletree.component import BasicBolt, Bolt, StatefulBolt
 from tupletree.errors import FailedException, ReportedFailedException
+from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read
 from tupletree.streams.edges import Edge
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Chain, Fold
+from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Passing, progress_of
 from tupletree.tuples import Tuple
 
 DEFAULT: Final = "default"
@@ -26,6 +28,8 @@ def declare(chain: Chain, declarer: Any) -> None:
     """Declare the streams that a chain emits on."""
     for stream, layout in chain.emits.items():
         declarer.declare_stream(stream, layout.fields)
+    if chain.sends_watermarks:
+        declarer.declare_stream(WATERMARKS, FIELDS)
 
 
 def basic_emits(chain: Chain) -> dict[str, str]:
@@ -38,9 +42,8 @@ def anchored_emits(chain: Chain) -> dict[str, str]:
     return {one: "emit({row}, a)" if one == DEFAULT else f"emit({{row}}, a, {one!r})" for one in chain.emits}
 
 
-def follower(chain: Chain, collector: BoltCollector | BasicCollector, title: str) -> Callable[..., None]:
-    """Return what follows the results of a bolt that anchors by itself: a function of (key, time, value, None)."""
-    code = Code(basic_emits(chain), emit=collector.emit)
+def follower(chain: Chain, code: Code, title: str) -> Callable[..., None]:
+    """Return what follows the results of a bolt that anchors by itself: a function of (key, time, value)."""
     code.add(0, "def run(k, t, v, a=None):")
     code.then(chain.then, ARGUMENTS, 1)
     run: Callable[..., None] = code.compiled(title)
@@ -48,23 +51,49 @@ def follower(chain: Chain, collector: BoltCollector | BasicCollector, title: str
 
 
 class NarrowBolt(BasicBolt):
-    """Runs narrow operators on each element."""
+    """Runs narrow operators on each element. ``idle_timeout_ms``: of the event times that elements come with."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
         self.chain = chain
+        self.idle_timeout_ms = idle_timeout_ms
 
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
 
+    def component_configuration(self) -> Mapping[str, Any]:
+        return CONF if self.chain.sends_watermarks else {}
+
     def setup(self) -> None:
         code = Code(basic_emits(self.chain), emit=self.collector.emit)
+        if self.chain.sends_watermarks:
+            self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
         code.add(0, "def run(a, collector):")
         code.then(self.chain.then, read(code, self.chain.layout, 1), 1)
-        self.execute = code.compiled(self.context.component_id)  # type: ignore[method-assign]
+        self._run = code.compiled(self.context.component_id)
+        self.execute = self._run  # type: ignore[method-assign]
+        if self.chain.sends_watermarks and isinstance(self._progress, Passing):
+            self.execute = self._execute_timed  # type: ignore[method-assign]
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Replaced in ``setup`` by the code of the operators."""
         raise NotImplementedError
+
+    def _execute_timed(self, tup: Tuple, collector: BasicCollector) -> None:
+        assert isinstance(self._progress, Passing)
+        if self._progress.came(tup):
+            self._run(tup, collector)
+        elif self._progress.time() > ENDING:
+            self.tick()
+
+    def end_of_input(self) -> None:
+        """Take notice that all sources are at their end: nothing can be late any more."""
+        if self.chain.sends_watermarks:
+            self._progress.end()
+            self.tick()
+
+    def tick(self) -> None:
+        if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:
+            self.collector.emit([time], stream=WATERMARKS)
 
 
 class CombiningBolt(Bolt):
@@ -78,8 +107,10 @@ class CombiningBolt(Bolt):
     held: int = 1000
     interval_s: float = 0.05
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
+        """``idle_timeout_ms``: see NarrowBolt."""
         self.chain = chain
+        self.idle_timeout_ms = idle_timeout_ms
 
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
@@ -90,6 +121,8 @@ class CombiningBolt(Bolt):
     def setup(self) -> None:
         self._inputs: list[Tuple] = []
         with batch_code(self.chain, self.collector) as code:
+            if self.chain.sends_watermarks:
+                self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
             code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
         self._partials = code.partials
         self._run = code.compiled(self.context.component_id)
@@ -97,11 +130,29 @@ class CombiningBolt(Bolt):
     def execute_batch(self, tuples: list[Tuple]) -> None:
         if tuples[0].is_tick:
             self._emit()
+            self._send_progress()
             return
+        if self.chain.sends_watermarks and isinstance(self._progress, Passing):
+            elements = list(filter(self._progress.came, tuples))
+            if not elements:
+                self.collector.ack_many(tuples)
+                if self._progress.time() > ENDING:
+                    self._send_progress()
+                return
         failed = self._run(tuples)
         self._inputs += tuples if not failed else [tup for tup in tuples if tup not in failed]
         if len(self._inputs) >= self.held:
             self._emit()
+
+    def end_of_input(self) -> None:
+        """See NarrowBolt."""
+        if self.chain.sends_watermarks:
+            self._progress.end()
+            self._send_progress()
+
+    def _send_progress(self) -> None:
+        if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:
+            self.collector.emit([time], stream=WATERMARKS)
 
     def _emit(self) -> None:
         if not self._inputs:
@@ -207,7 +258,8 @@ class AsyncHead(AsyncBolt):
 
     def setup(self) -> None:
         self._read = reader(self.layout, self.context.component_id)
-        self._follow = follower(self.chain, self.collector, self.context.component_id)
+        code = Code(basic_emits(self.chain), emit=self.collector.emit)
+        self._follow = follower(self.chain, code, self.context.component_id)
 
     async def execute(self, tup: Tuple) -> None:
         key, time, value = self._read(tup)

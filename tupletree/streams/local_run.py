@@ -34,6 +34,8 @@ class Collector:
 def run(topology: Topology, seconds: float, conf: Mapping[str, Any], is_over: Callable[[], bool]) -> None:
     """Run a topology until ``is_over``, until all sources are at their end, or for ``seconds``; 0: without limit.
 
+    At the end of all sources, event time ends too: all windows and joins emit what they have.
+
     Errors that components report are printed to standard error.
 
     Raises:
@@ -54,6 +56,9 @@ def run(topology: Topology, seconds: float, conf: Mapping[str, Any], is_over: Ca
             return is_over() or is_late or cluster.is_at_end("program")
 
         cluster.wait_until(look, timeout=float("inf"))
+        if cluster.is_at_end("program") and not is_over():
+            cluster.finish("program")
+            look()
 
 
 def collect(collector: Collector, count: int, run_until: Callable[[Callable[[], bool]], None]) -> list[Any]:

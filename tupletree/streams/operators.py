@@ -122,7 +122,9 @@ def event_time(parent: Operator, time: EventTime, name: str) -> Operator:
     return Operator(Kind.EVENT_TIME, name, "event_time", (parent,), time.function, layout, None, settings)
 
 
-def aggregate(parent: Operator, title: str, fold: Fold, combine: bool, name: str, parallelism: int | None) -> Operator:
+def aggregate(
+    parent: Operator, title: str, fold: Fold, combine: bool, name: str = "", parallelism: int | None = None
+) -> Operator:
     """Add an aggregation by key. Raises UsageError as ``narrow``."""
     _check_fold(title, fold)
     part = Part(
@@ -141,7 +143,7 @@ def _check_fold(title: str, fold: Fold) -> None:
             check_function(title, function, count)
 
 
-def update_state(parent: Operator, function: Any, name: str, parallelism: int | None) -> Operator:
+def update_state(parent: Operator, function: Any, name: str = "", parallelism: int | None = None) -> Operator:
     """Add a function with a state per key. Raises UsageError as ``narrow``."""
     check_function("update_state", function, 2)
     part = Part(
@@ -150,12 +152,11 @@ def update_state(parent: Operator, function: Any, name: str, parallelism: int | 
         takes_chain=True,
         is_stateful=True,
     )
-    layout = parent.layout.with_record(None)
-    return Operator(Kind.COMPONENT, name, "update_state", (parent,), part, layout, parallelism)
+    return Operator(Kind.COMPONENT, name, "update_state", (parent,), part, Layout(has_key=True), parallelism)
 
 
 def map_async(
-    parent: Operator, function: Any, settings: Mapping[str, Any], name: str, parallelism: int | None
+    parent: Operator, function: Any, settings: Mapping[str, Any], name: str = "", parallelism: int | None = None
 ) -> Operator:
     """Add a coroutine function. Raises UsageError if it is none, or cannot be called with one argument."""
     if not inspect.iscoroutinefunction(function):
@@ -166,11 +167,11 @@ def map_async(
         by_key=parent.layout.has_key,
         takes_chain=True,
     )
-    layout = parent.layout.with_record(record_of(return_annotation(function)))
+    layout = Layout(parent.layout.has_key, False, record_of(return_annotation(function)))
     return Operator(Kind.COMPONENT, name, "map_async", (parent,), part, layout, parallelism)
 
 
-def process(parent: Operator, bolt: Bolt | BasicBolt, name: str, parallelism: int | None) -> Operator:
+def process(parent: Operator, bolt: Bolt | BasicBolt, name: str = "", parallelism: int | None = None) -> Operator:
     """Add a bolt of the user. Raises UsageError if it is none, or has no default stream."""
     if not isinstance(bolt, Bolt | BasicBolt):
         raise UsageError(f"process takes a bolt, not {bolt!r}")
@@ -178,7 +179,9 @@ def process(parent: Operator, bolt: Bolt | BasicBolt, name: str, parallelism: in
     return Operator(Kind.COMPONENT, name, "process", (parent,), _part_of(parent, bolt), layout, parallelism)
 
 
-def sink(parent: Operator, target: Any, fields: Sequence[str], name: str, parallelism: int | None) -> Operator:
+def sink(
+    parent: Operator, target: Any, fields: Sequence[str], name: str = "", parallelism: int | None = None
+) -> Operator:
     """Add a sink. Raises UsageError if it is none, or the names of its fields are no names of Python."""
     if fields:
         parent = _with_fields(parent, tuple(fields))
@@ -202,8 +205,8 @@ def windowed(
     fold: Fold,
     settings: Mapping[str, Any],
     is_processing: bool,
-    name: str,
-    parallelism: int | None,
+    name: str = "",
+    parallelism: int | None = None,
 ) -> Operator:
     """Add an aggregation of windows per key. Raises UsageError as ``narrow``, and without event times.
 
@@ -219,6 +222,7 @@ def windowed(
         lambda edges, chain, exact: head(fold, given, chain),
         by_key=True,
         is_plain=True,
+        is_timed=is_timed,
         takes_chain=True,
         is_stateful=True,
     )
@@ -231,8 +235,8 @@ def join(
     title: str,
     function: Any,
     settings: Mapping[str, Any],
-    name: str,
-    parallelism: int | None,
+    name: str = "",
+    parallelism: int | None = None,
 ) -> Operator:
     """Add a join of two streams within an interval. Raises UsageError as ``narrow``, and without event times.
 
@@ -244,14 +248,18 @@ def join(
     given = {**settings, **time_settings(parents)}
     part = Part(
         lambda edges, chain, exact: IntervalHead(function, given, edges, chain),
-        by_key=True, is_plain=True, takes_chain=True, is_stateful=True,
+        by_key=True, is_plain=True, is_timed=True, takes_chain=True, is_stateful=True,
     )  # fmt: skip
     layout = Layout(has_key=True, has_time=True, record=record_of(return_annotation(function)))
     return Operator(Kind.COMPONENT, name, title, tuple(parents), part, layout, parallelism)
 
 
 def join_table(
-    parents: Sequence[Operator], function: Any, settings: Mapping[str, Any], name: str, parallelism: int | None
+    parents: Sequence[Operator],
+    function: Any,
+    settings: Mapping[str, Any],
+    name: str = "",
+    parallelism: int | None = None,
 ) -> Operator:
     """Add a join with a table. Raises UsageError as ``narrow``, and for a versioned table without event times."""
     _check_two("join_table", parents, function)
@@ -265,9 +273,9 @@ def join_table(
     }
     part = Part(
         lambda edges, chain, exact: TableHead(function, given, edges, chain),
-        by_key=True, is_plain=True, takes_chain=True, is_stateful=True,
+        by_key=True, is_plain=True, is_timed=is_versioned, takes_chain=True, is_stateful=True,
     )  # fmt: skip
-    layout = Layout(True, parents[0].layout.has_time, record_of(return_annotation(function)))
+    layout = Layout(True, is_versioned, record_of(return_annotation(function)))
     return Operator(Kind.COMPONENT, name, "join_table", tuple(parents), part, layout, parallelism)
 
 
@@ -290,6 +298,12 @@ def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
         "max_lag": max(one["max_lag"] for one in found),
         "idle_timeout": None if None in timeouts else max(timeouts),
     }
+
+
+def idle_timeout_ms(one: Operator) -> int | None:
+    """Return the idle timeout of elements that have event times, in milliseconds."""
+    timeout: dt.timedelta | None = time_settings([one])["idle_timeout"]
+    return None if timeout is None else round(timeout / dt.timedelta(milliseconds=1))
 
 
 def _collect_times(one: Operator, found: list[Mapping[str, Any]]) -> None:

@@ -20,6 +20,7 @@ class Part:
         by_fields: likewise, by these fields of the element.
         fold: the aggregation, if it can begin where its elements are: partial values come instead of elements.
         is_plain: it takes elements as one value each, not as the fields of their record.
+        is_timed: it waits for watermarks.
         takes_chain: narrow operators that follow run in the bolt; otherwise in a component of their own.
         is_stateful: it has a state, which must keep its name.
         settles: what it writes to other systems is settled with a checkpoint; None: it writes nothing that we know of.
@@ -30,6 +31,7 @@ class Part:
     by_fields: tuple[str, ...] = ()
     fold: Fold | None = None
     is_plain: bool = False
+    is_timed: bool = False
     takes_chain: bool = False
     is_stateful: bool = False
     settles: bool | None = None

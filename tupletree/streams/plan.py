@@ -42,6 +42,8 @@ class Component:
         operators: all operators in it, for people.
         inputs: what it subscribes to, by the operators whose output comes.
         parallelism: the number of executors.
+        watermarks: the components that send it their progress in event time.
+        streams: the streams that it emits on.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Component:
     operators: list[Operator] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
 
+    watermarks: list[str] = field(default_factory=list)
     streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
 
     @property
@@ -111,6 +114,7 @@ class Plan:
         for component in self.components:
             if not component.is_narrow:
                 component.inputs = self._inputs[component.head]
+        self._connect_watermarks()
 
     # Names
 
@@ -138,6 +142,23 @@ class Plan:
         while not at.name and at not in self._names:
             at = at.parents[0]
         return self._names.get(at) or at.name
+
+    def _connect_watermarks(self) -> None:
+        """Let what waits for watermarks hear of the progress of all components that its elements come through."""
+        by_id = {one.id: one for one in self.components}
+        waiting = [one for one in self.components if not one.is_narrow and _part(one.head, "is_timed")]
+        while waiting:
+            component = waiting.pop()
+            for edge in component.inputs:
+                source = by_id[edge.component]
+                if not edge.layout.has_time or source.id in component.watermarks:
+                    continue
+                component.watermarks.append(source.id)
+                assert source.chain is not None
+                if not source.chain.sends_watermarks:
+                    source.chain = replace(source.chain, sends_watermarks=True)
+                    if source.is_narrow and not source.chain.gives_times:
+                        waiting.append(source)
 
     # Placing
 
@@ -195,7 +216,7 @@ class Plan:
             else:
                 leaving.append(child)
         for is_plain in (False, True):
-            group = [child for child in leaving if _is_plain(child) == is_plain]
+            group = [child for child in leaving if _part(child, "is_plain") == is_plain]
             if group:
                 layout = one.layout.plain if is_plain else one.layout
                 edge = Edge(component.id, component.stream((one, layout), one.title), layout)
@@ -204,5 +225,6 @@ class Plan:
         return tuple(steps)
 
 
-def _is_plain(one: Operator) -> bool:
-    return isinstance(one.argument, Part) and one.argument.is_plain
+def _part(one: Operator, attribute: str) -> bool:
+    """Return an attribute of the part of an operator; False if it has none."""
+    return isinstance(one.argument, Part) and bool(getattr(one.argument, attribute))

@@ -62,10 +62,14 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """All narrow operators of one component: a tree whose root is the component's input or its own result."""
+    """All narrow operators of one component: a tree whose root is the component's input or its own result.
+
+    ``sends_watermarks``: the component sends its progress in event time.
+    """
 
     layout: Layout
     then: tuple[Next, ...]
+    sends_watermarks: bool = False
 
     @property
     def emits(self) -> dict[str, Layout]:
@@ -73,6 +77,11 @@ class Chain:
         found: dict[str, Layout] = {}
         _collect(self.then, found)
         return found
+
+    @property
+    def gives_times(self) -> bool:
+        """True if event times are given in it."""
+        return _gives_times(self.then)
 
     @property
     def combines(self) -> dict[str, Fold]:
@@ -90,6 +99,11 @@ def _collect(then: tuple[Next, ...], found: dict[str, Layout]) -> None:
             found[one.stream] = Layout(has_key=True)
         else:
             _collect(one.then, found)
+
+
+def _gives_times(then: tuple[Next, ...]) -> bool:
+    steps = [one for one in then if isinstance(one, Step)]
+    return any(one.kind is Kind.EVENT_TIME or _gives_times(one.then) for one in steps)
 
 
 def _combines(then: tuple[Next, ...], found: dict[str, Fold]) -> None:

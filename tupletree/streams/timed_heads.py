@@ -10,11 +10,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tupletree._wire.value_types import value
 from tupletree.joins import IntervalJoin, TableJoin
-from tupletree.keyed import KeyedWindow, WindowBounds
+from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
+from tupletree.keyed.watermark import BEFORE_ALL
+from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
-from tupletree.streams.heads import declare, follower
+from tupletree.streams.heads import basic_emits, declare, follower
 from tupletree.streams.layout import KEY, TIME, VALUE
 from tupletree.streams.steps import Chain, Fold
+from tupletree.streams.watermarks import ENDING, WATERMARKS, Newest
 from tupletree.tuples import Tuple
 
 V = TypeVar("V")
@@ -37,16 +40,16 @@ class Windowed(NamedTuple, Generic[V]):
     timing: str = "on_time"
 
 
-class WindowHead(KeyedWindow):
-    """Windows per key, of which each result is handed on as a Windowed. Without ``merge``."""
+class _Timed(KeyedProcess):
+    """A KeyedProcess that hears of the progress of its senders, sends its own, and hands its results on."""
 
     key = KEY
+    chain: Chain
 
-    def __init__(self, fold: Fold, settings: Mapping[str, Any], chain: Chain) -> None:
-        """``settings``: attributes of a KeyedWindow."""
-        vars(self).update(settings)
-        self.fold = fold
-        self.chain = chain
+    @property
+    def control_streams(self) -> frozenset[str]:
+        """Streams whose tuples are no elements: they come to all tasks, without a key."""
+        return frozenset([WATERMARKS])
 
     def declare_output_fields(self, declarer: Any) -> None:
         super().declare_output_fields(declarer)
@@ -54,7 +57,48 @@ class WindowHead(KeyedWindow):
 
     def init_state(self, state: Any) -> None:
         super().init_state(state)
-        self._follow = follower(self.chain, self.collector, self.context.component_id)
+        code = Code(basic_emits(self.chain), emit=self.collector.emit)
+        self._newest = Newest() if self.chain.gives_times else None
+        code.newest = None if self._newest is None else self._newest.times
+        self._follow = follower(self.chain, code, self.context.component_id)
+        if any(stream == WATERMARKS for _, stream in self.context.sources):
+            self.execute = self._execute_timed  # type: ignore[method-assign]
+        if self.chain.sends_watermarks:
+            self.tick = self._tick_timed  # type: ignore[method-assign]
+
+    def _execute_timed(self, tup: Tuple) -> None:
+        if tup.source_stream == WATERMARKS:
+            self.advance(tup.source_task, tup[TIME])
+            if (self._timers.watermark or 0) > ENDING:
+                self.end_of_input()
+        else:
+            type(self).execute(self, tup)
+
+    def end_of_input(self) -> None:
+        """Pass on that no element comes any more."""
+        if self._newest is not None and (self._timers.watermark or 0) > ENDING:
+            self._newest.end()
+        if self.chain.sends_watermarks:
+            self._send_progress()
+
+    def _tick_timed(self) -> None:
+        type(self).tick(self)
+        self._send_progress()
+
+    def _send_progress(self) -> None:
+        time = self._timers.watermark if self._newest is None else self._newest.times[0]
+        if time is not None and time != BEFORE_ALL:
+            self.collector.emit([time], stream=WATERMARKS)
+
+
+class WindowHead(_Timed, KeyedWindow):
+    """Windows per key, of which each result is handed on as a Windowed. Without ``merge``."""
+
+    def __init__(self, fold: Fold, settings: Mapping[str, Any], chain: Chain) -> None:
+        """``settings``: attributes of a KeyedWindow."""
+        vars(self).update(settings)
+        self.fold = fold
+        self.chain = chain
 
     def initial(self) -> Any:
         if self.fold.initial is not None:
@@ -90,10 +134,10 @@ class MergingWindowHead(WindowHead):
         return [fold.merge(first[0], second[0])] if first and second else first or second
 
 
-class IntervalHead(IntervalJoin):
+class IntervalHead(_Timed, IntervalJoin):
     """A join of two streams, of which each result is handed on."""
 
-    key, event_time = KEY, TIME
+    event_time = TIME
 
     def __init__(
         self, function: Callable[[Any, Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
@@ -104,14 +148,6 @@ class IntervalHead(IntervalJoin):
         self.function = function
         self.chain = chain
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        super().declare_output_fields(declarer)
-        declare(self.chain, declarer)
-
-    def init_state(self, state: Any) -> None:
-        super().init_state(state)
-        self._follow = follower(self.chain, self.collector, self.context.component_id)
-
     def keep(self, tup: Tuple) -> Any:
         return [tup[TIME], tup[VALUE]]
 
@@ -121,10 +157,8 @@ class IntervalHead(IntervalJoin):
         self._follow(self._access.key, time, result)
 
 
-class TableHead(TableJoin):
+class TableHead(_Timed, TableJoin):
     """A join of a stream with a table, of which each result is handed on. None in the table removes the key's row."""
-
-    key = KEY
 
     def __init__(
         self, function: Callable[[Any, Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
@@ -135,14 +169,6 @@ class TableHead(TableJoin):
         self.has_time = any(edge.layout.has_time for edge in edges if edge.side == 0)
         self.function = function
         self.chain = chain
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        super().declare_output_fields(declarer)
-        declare(self.chain, declarer)
-
-    def init_state(self, state: Any) -> None:
-        super().init_state(state)
-        self._follow = follower(self.chain, self.collector, self.context.component_id)
 
     def keep(self, tup: Tuple) -> Any:
         return [tup[TIME] if self.has_time and TIME in tup else None, tup[VALUE]]

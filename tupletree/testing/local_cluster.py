@@ -178,6 +178,22 @@ class LocalCluster:
 
         return wait_until(holds, timeout)
 
+    def finish(self, name: str, timeout: float = 10) -> None:
+        """After all sources have come to their end: emit what waits for event time, as windows do, and process it.
+
+        Returns when all is processed, and a checkpoint has it, if there are states.
+
+        Raises:
+            TimeoutError: that has not happened after ``timeout`` seconds (of real time).
+            TaskFailedError: a component raised.
+        """
+        topology = self._find(name)
+        topology.end_input()
+        self.wait_quiet(timeout)
+        before = topology.checkpoint
+        if before is not None:
+            self.wait_until(lambda: (topology.checkpoint or 0) >= before + 2, timeout)
+
     def metrics(self, name: str) -> str:
         """Return the topology's metrics in the format of ``/metrics``. Raises NotFoundError if none has this name."""
         return text_of_tasks(self._find(name).engine, name)

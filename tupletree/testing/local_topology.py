@@ -179,6 +179,19 @@ class LocalTopology:
         ]
         return all(getattr(spout, "at_end", False) for spout in spouts)
 
+    def end_input(self) -> None:
+        """Tell components that follow event time that all sources are at their end."""
+        for task in self.tasks:
+            end_of_input = getattr(getattr(task, "bolt", None), "end_of_input", None)
+            if end_of_input is not None:
+                task.context.call_soon(end_of_input)
+
+    @property
+    def checkpoint(self) -> int | None:
+        """The number of the checkpoint that is under way or the last one; None without states."""
+        status = next((one for (id, _), one in self.statuses.items() if id == CHECKPOINT_SPOUT), None)
+        return None if status is None else status.get("txid") or 0
+
     def raise_failure(self) -> None:
         """Raise the failure of a component, if there was any."""
         if self.failure is not None:

@@ -109,6 +109,16 @@ def test_sessions_are_those_of_sorted_times(events: list[tuple[str, int]]) -> No
     assert windows(counted) == sorted(expected)
 
 
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_at_the_end_of_all_sources_all_windows_are_emitted(parallelism: int) -> None:
+    builder = StreamBuilder(parallelism=parallelism)
+    stream = builder.source(CLICKS, name="clicks").event_time(lambda click: click.at, max_lag=timedelta(hours=1))
+    per_user = stream.key_by(lambda click: click.user).window(Session(timedelta(days=1))).count()
+    again = per_user.items().filter(lambda pair: True, parallelism=2).key_by(lambda pair: "all")
+    counted = again.map(lambda pair: pair[1].value).window(Tumbling(timedelta(days=10))).sum()
+    assert [window.value for _, window in collected(counted)] == [len(CLICKS)]
+
+
 def test_count_windows_need_no_time() -> None:
     keyed = StreamBuilder().source(range(10), name="numbers").key_by(lambda n: n % 2)
     results = collected(keyed.window(CountWindow(2)).to_list())
@@ -129,7 +139,7 @@ def users(builder: StreamBuilder, elements: list[User]) -> KeyedStream[str, User
     return stream.key_by(lambda user: user.user)
 
 
-USERS = [User("ann", 1, "Rome"), User("ann", 13, "Oslo"), User("bob", 30, "Kyiv"), User("cyd", 4, "Lima")]
+USERS = [User("ann", 1, "Rome"), User("cyd", 4, "Lima"), User("ann", 13, "Oslo"), User("bob", 30, "Kyiv")]
 
 
 def near(left: Click, right: User) -> bool:
@@ -220,10 +230,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "join calls .* with two arguments, and it takes",
     ),
     "a session without merge": (
-        lambda: timed().window(Session(MS)).aggregate(list, lambda a, v: a).builder.topology(),
+        timed().window(Session(MS)).aggregate(list, lambda a, v: a).builder.topology,
         r"is a Session, and needs merge\(first, second\)",
     ),
-    "no window": (lambda: timed().window(5).count().builder.topology(), "bolt 'numbers-window-count': window"),  # type: ignore[arg-type]
+    "no window": (timed().window(5).count().builder.topology, "bolt 'numbers-window-count': window"),  # type: ignore[arg-type]
 }
 
 

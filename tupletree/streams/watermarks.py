@@ -1,0 +1,95 @@
+"""Watermarks between components: how far event time has come in each task, sent to all tasks that wait for it.
+
+A task of a keyed operator gets the elements of its own keys alone. So from elements it cannot tell whether a sending
+task has nothing for it, or has not come so far. Therefore each task of a component whose elements have event times
+sends its progress every 200 ms, to every task of the components with timers that follow:
+
+*   the newest event time that it has given, where the operator ``event_time`` runs;
+*   the smallest of the progress of its own senders, if the elements had their times before;
+*   its own watermark, if it has timers itself: all results of earlier times have been emitted.
+
+Progress that is not new is no sign of life: a sending task without elements is idle all the same.
+"""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tupletree.component import TopologyContext
+from tupletree.keyed.settings import MAX_TIME_MS
+from tupletree.keyed.watermark import BEFORE_ALL, Watermark
+from tupletree.streams.code import Code
+from tupletree.streams.layout import TIME
+from tupletree.streams.steps import Chain
+from tupletree.tuples import Tuple
+
+WATERMARKS: Final = "watermarks"
+"""The stream of the progress of a component's tasks."""
+
+FIELDS: Final = (TIME,)
+INTERVAL_S: Final = 0.2
+END_OF_TIME: Final = MAX_TIME_MS
+"""The progress of a task whose input is over."""
+
+ENDING: Final = END_OF_TIME // 2
+"""Progress above this is that of an input that is over, less a lag. It is passed on at once."""
+
+CONF: Final[Mapping[str, Any]] = {"topology.tick.tuple.freq.secs": INTERVAL_S}
+"""The configuration of a component that sends its progress."""
+
+
+class Passing:
+    """The progress of a task whose elements had their times before: the smallest of its senders."""
+
+    def __init__(self, context: TopologyContext, time_field: str, idle_timeout_ms: int | None) -> None:
+        components = {component for component, stream in context.sources if stream == WATERMARKS}
+        senders = [task for component in components for task in context.component_tasks(component)]
+        self._field = time_field
+        self._context = context
+        self._watermark = Watermark(senders, 0, idle_timeout_ms, self._now_ms())
+
+    def came(self, tup: Tuple) -> bool:
+        """Record a tuple. Return true if it is an element, and false if it is the progress of its sender."""
+        is_element = tup.source_stream != WATERMARKS
+        watermark = self._watermark
+        time_ms = tup[self._field if is_element else TIME]
+        if is_element or time_ms > watermark.newest.get(tup.source_task, BEFORE_ALL):
+            watermark.came(tup.source_task, time_ms)
+        return is_element
+
+    def time(self) -> int:
+        """Return the progress, or BEFORE_ALL."""
+        self._watermark.tick(self._now_ms())
+        return self._watermark.value
+
+    def end(self) -> None:
+        """Do nothing: the senders say when the input is over."""
+
+    def _now_ms(self) -> int:
+        return int(self._context.clock() * 1000)
+
+
+def progress_of(chain: Chain, code: Code, context: TopologyContext, idle_timeout_ms: int | None) -> Passing | Newest:
+    """Return the progress of a component of narrow operators. Its code is still to be written."""
+    if not chain.gives_times:
+        return Passing(context, chain.layout.time_field, idle_timeout_ms)
+    newest = Newest()
+    code.newest = newest.times
+    return newest
+
+
+class Newest:
+    """The progress of a task that gives elements their times: the newest of these."""
+
+    def __init__(self) -> None:
+        self.times = [BEFORE_ALL]
+        """One item, which the code of the operators raises."""
+
+    def time(self) -> int:
+        """Return the progress, or BEFORE_ALL."""
+        return self.times[0]
+
+    def end(self) -> None:
+        """Record that no element comes any more."""
+        self.times[0] = END_OF_TIME
