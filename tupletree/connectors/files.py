@@ -61,8 +61,8 @@ class TextFileLog(FileLog):
     or a pattern such as ``/data/**/*.log``. The files must exist at the same path on every machine where the topology
     can run.
 
-    ``are_complete``: nothing will be appended, so a last line without a line end is a message too. Otherwise this line
-    waits for its line end.
+    ``are_complete``: nothing will be appended, so a last line without a line end is a message too, and a spout that has
+    read all files is at its end. Otherwise this line waits for its line end.
 
     ``header``: True to skip the first line of each file.
 

@@ -97,6 +97,7 @@ class Session:
         self.recorded: dict[str, int] = {}
         self.put = self.put_bytes = 0  # messages put into the queue
         self.taken = self.taken_bytes = 0  # and taken by the spout
+        self.is_all_read = False  # the last look at the log found nothing new
 
     def processed(self) -> dict[str, int]:
         """Return up to where partitions are processed, of those for which it was not recorded yet. The thread's."""
@@ -165,6 +166,12 @@ class LogPump(SourceThread):
         return session.put - session.taken + sum(len(lane) for lane in list(session.lanes.values()))
 
     @property
+    def is_at_end(self) -> bool:
+        """True if the log does not grow, and all its messages are read, taken by ``poll`` and processed. Any thread."""
+        session = self._session
+        return self._source.are_complete and session is not None and session.is_all_read and not self.outstanding
+
+    @property
     def ahead_bytes(self) -> int:
         """The number of bytes of messages that are read and not taken by ``poll``. Any thread."""
         session = self._session
@@ -226,7 +233,9 @@ class LogPump(SourceThread):
                     continue
                 events = follower.poll(min(room, MAX_POLLED), WAIT_S)
                 self._failures = 0
+                session.is_all_read = not events
             except FailedException as error:
+                session.is_all_read = False
                 self._report(error)
                 follower.idle(WAIT_S)
                 continue

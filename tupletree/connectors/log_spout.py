@@ -58,10 +58,12 @@ class LogSpout(ReplayingSpout):
         max_ahead: the maximum number of messages per task from the oldest of each partition that is not processed.
         retry: the attempts and the pauses between them.
         reconnect: the pauses between attempts to connect.
+        at_end: true if the log does not grow, and all its messages are processed or given up.
     """
 
     retry: Backoff = FOREVER
     reconnect: Backoff = RECONNECT
+    at_end = False
 
     def __init__(
         self,
@@ -135,7 +137,9 @@ class LogSpout(ReplayingSpout):
                 return
             event = self._pump.poll()
             if event is None:
+                self.at_end = self._pump.is_at_end
                 return
+            self.at_end = False
             self._apply(event)
 
     def _is_holding(self) -> bool:
@@ -229,6 +233,7 @@ class LogSpout(ReplayingSpout):
         self._lane = None
         self._held.clear()
         self._reported = []
+        self.at_end = False
         self._restored = {**begun, **state}
         self._pump.follow(self._restored)
 

@@ -1,0 +1,55 @@
+"""A program that reads complete files ends when every line is processed, and one whose files may grow does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tupletree import FailedException
+from tupletree.connectors.files import FileSpout
+from tupletree.streams import StreamBuilder
+from tupletree.testing import LocalCluster
+
+LINES = [f"line {number}" for number in range(50)]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for name, lines in (("a", LINES[:20]), ("b", LINES[20:]), ("empty", [])):
+        (tmp_path / name).write_text("\n".join(lines))  # the last line of each file has no line end
+    return tmp_path
+
+
+def test_a_program_ends_when_complete_files_are_read(files: Path) -> None:
+    builder = StreamBuilder()
+    lines = builder.source(FileSpout(files, are_complete=True), name="lines", parallelism=2)
+    assert sorted(lines.collect(1_000, seconds=0)) == sorted(LINES)
+
+
+def test_a_line_that_fails_is_read_again_before_the_end(files: Path) -> None:
+    failed: set[str] = set()
+
+    def once(line: str) -> None:
+        if line not in failed:
+            failed.add(line)
+            raise FailedException("the first attempt fails")
+
+    builder = StreamBuilder()
+    lines = builder.source(FileSpout(files, are_complete=True), name="lines").peek(once)
+    assert sorted(lines.collect(1_000, seconds=0)) == sorted(LINES)
+
+
+def test_files_that_may_grow_have_no_end(files: Path) -> None:
+    builder = StreamBuilder()
+    builder.source(FileSpout(files), name="lines").key_by(len).count()
+    seen: list[str] = []
+    with LocalCluster() as cluster:
+        cluster.submit(
+            "t",
+            builder.topology(),
+            observer=lambda component, _, row: seen.append(row[0]) if component == "lines" else None,
+        )
+        cluster.wait_until(lambda: len(seen) == 48, timeout=60)  # two last lines wait for their line ends
+        cluster.wait_quiet(timeout=60)
+        assert not cluster.is_at_end("t")
