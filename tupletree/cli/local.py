@@ -13,6 +13,7 @@ from tupletree.cli.local_progress import LocalProgress
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import count, print_json, print_table
 from tupletree.cli.statuses import printable
+from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
     from tupletree.testing import LocalCluster
@@ -45,7 +46,8 @@ def command(
     sources are connected, errors as they come, and, without --json, the emitted tuples. The run ends early when every
     source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples
     that each component emitted, the states of stateful bolts, and the newest error that each component reported. An
-    exception in a component ends the run with exit status 1; TUPLETREE_TRACEBACK=1 shows the traceback.
+    exception in a component ends the run with exit status 1 and shows the lines of yours that raised it;
+    TUPLETREE_TRACEBACK=1 shows the whole traceback.
 
     \b
     Examples:
@@ -84,6 +86,8 @@ def _run(
     cluster: LocalCluster, name: str, seconds: float, emitted: Counter[tuple[str, str, int]], as_json: bool
 ) -> None:
     """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
+    from tupletree.cli.local_results import users_frames
+
     began_s = look_s = time.monotonic()
     progress = LocalProgress()
 
@@ -105,6 +109,10 @@ def _run(
         cluster.wait_until(is_over, timeout=float("inf"))
     except KeyboardInterrupt:
         return
+    except TupletreeError as error:
+        if error.__cause__ is not None and not isinstance(error.__cause__, TupletreeError):
+            click.echo(users_frames(error.__cause__), err=True)
+        raise
 
 
 def _by_component(emitted: Counter[tuple[str, str, int]]) -> Counter[str]:

@@ -75,15 +75,25 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     found = getattr(module, name, None)
     if callable(found):
         return found  # type: ignore[no-any-return]
-    if isinstance(found, Topology) or hasattr(found, "create_topology"):
+    if isinstance(found, Topology) or hasattr(found, "create_topology") or _makes_topology(found):
         return lambda: found
-    if _makes_topology(found):
-        kind = type(found).__name__
-        raise UsageError(f"'{name}' in {path} is a {kind}; write a function that returns it: def {name}(): …")
+    if name == DEFAULT_CALLABLE and (written := _line_to_write(module, name)):
+        what = f"has no '{name}'" if found is None else f"has a {type(found).__name__} as '{name}'"
+        raise UsageError(f"{path} {what}: write {written} at its end")
     own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and callable(v)}
     others = [n for n, v in own.items() if n[0] != "_" and (_makes_topology(v) or not isinstance(v, type))]
     hint = f"; it defines {', '.join(sorted(others))}" if others else ""
     raise UsageError(f"{path} has no callable '{name}' that returns a topology{hint}")
+
+
+def _line_to_write(module: ModuleType, name: str) -> str:
+    """Return the line that makes a topology of the first builder in a module; "" without a builder."""
+    for variable, value in vars(module).items():
+        if hasattr(value, "create_topology") and not isinstance(value, type):
+            return f"{name} = {variable}"
+        if _makes_topology(value) and not isinstance(value, type):
+            return f"{name} = {variable}.topology()"
+    return ""
 
 
 def _makes_topology(value: Any) -> bool:

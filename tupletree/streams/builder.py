@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, TypeVar, get_args, overload
 
 from tupletree._wire.value_types import register
+from tupletree.backoff import Backoff
 from tupletree.component import Spout, is_positioned
 from tupletree.errors import UsageError
 from tupletree.streams import local_run
+from tupletree.streams.drawing import drawn
 from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
@@ -47,31 +50,53 @@ class StreamBuilder:
         self._sources: list[Operator] = []
 
     @overload
-    def source(self, source: Spout, *, rows: type[T], name: str = "", parallelism: int = 1) -> Stream[T]: ...
+    def source(
+        self, source: Spout, *, rows: type[T], name: str = "", parallelism: int = 1, retry: Backoff | None = None
+    ) -> Stream[T]: ...
 
     @overload
-    def source(self, source: Spout, *, name: str = "", parallelism: int = 1) -> Stream[Any]: ...
+    def source(
+        self, source: Spout, *, name: str = "", parallelism: int = 1, retry: Backoff | None = None
+    ) -> Stream[Any]: ...
 
     @overload
-    def source(self, source: Callable[[], Iterable[T]], *, name: str = "", parallelism: int = 1) -> Stream[T]: ...
+    def source(
+        self,
+        source: Callable[[], Iterable[T | None]],
+        *,
+        name: str = "",
+        parallelism: int = 1,
+        retry: Backoff | None = None,
+    ) -> Stream[T]: ...
 
     @overload
-    def source(self, source: Iterable[T], *, name: str = "", parallelism: int = 1) -> Stream[T]: ...
+    def source(
+        self, source: Iterable[T], *, name: str = "", parallelism: int = 1, retry: Backoff | None = None
+    ) -> Stream[T]: ...
 
-    def source(self, source: Any, *, rows: Any = None, name: str = "", parallelism: int = 1) -> Stream[Any]:
-        """Add a source: a spout, a generator function without arguments, or a collection.
+    def source(
+        self, source: Any, *, rows: Any = None, name: str = "", parallelism: int = 1, retry: Backoff | None = None
+    ) -> Stream[Any]:
+        """Add a source: a spout, a function without arguments that yields or returns elements, or a collection.
 
         A row of a spout with one field is its value; a row of several is an object of ``rows``, a NamedTuple or
         dataclass with the same fields, or else of the record that the spout declares, or else a named tuple.
 
-        Each task of a generator function or a collection would yield all elements: leave their parallelism at 1.
+        A generator function that has nothing now yields None, and is asked again a moment later; while it waits for
+        something itself, what it has yielded waits too. Each task of a function or a collection would yield all
+        elements: leave their parallelism at 1.
+
+        ``retry``: the attempts at an element that fails, and the pauses between them; None: those of the spout, which
+        for functions and collections have no end. What is given up is reported as an error.
 
         Raises:
             UsageError: ``source`` is none of these, or its fields are not those of ``rows``.
         """
         spout = spout_of(source)
         layout = layout_of(spout, "source", rows)
-        operator = Operator(Kind.SOURCE, name or default_name(source), "source", (), spout, layout, parallelism)
+        operator = Operator(
+            Kind.SOURCE, name or default_name(source), "source", (), spout, layout, parallelism, {"retry": retry}
+        )
         self._sources.append(operator)
         return Stream(self, operator)
 
@@ -103,8 +128,27 @@ class StreamBuilder:
         return topology
 
     def explain(self) -> str:
-        """Return the components that the program becomes, the operators that run in each, and why."""
+        """Return the components that the program becomes, the operators that run in each, and why each stands alone.
+
+        Raises:
+            UsageError: there is no source, or two operators with a state have one name.
+        """
         return explained(self._plan())
+
+    def __repr__(self) -> str:
+        """The components, in one line."""
+        return f"<StreamBuilder: {self._shown(lambda plan: ', '.join(one.id for one in plan.components))}>"
+
+    def _repr_html_(self) -> str:
+        """The graph of components, for notebooks."""
+        return self._shown(drawn, html.escape)
+
+    def _shown(self, show: Callable[[Plan], str], quote: Callable[[str], str] = str) -> str:
+        """Return the plan as ``show`` has it, or why there is none."""
+        try:
+            return show(self._plan())
+        except UsageError as error:
+            return quote(str(error))
 
     def run_local(
         self, *, seconds: float = 20, guarantee: Guarantee = "at_least_once", conf: dict[str, Any] | None = None
@@ -182,7 +226,9 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
     """Add a component to a topology."""
     head, chain = component.head, component.chain or Chain(component.head.layout, ())
     if head.kind is Kind.SOURCE and not component.is_narrow:
-        builder.set_spout(component.id, head.argument, component.parallelism)
+        spout = builder.set_spout(component.id, head.argument, component.parallelism)
+        if head.settings.get("retry") is not None:
+            spout.set_retry(head.settings["retry"])
         return
     if component.is_narrow:
         idle_ms = idle_timeout_ms(head) if chain.layout.has_time else None

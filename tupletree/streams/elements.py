@@ -20,6 +20,14 @@ def checked_key(key: Any) -> None:
         raise ReportedFailedException(f"key_by returned {key!r}; a str, bytes, an int or a tuple of these was expected")
 
 
+def check_pair(result: Any) -> None:
+    """Check a result that is no tuple of two. Raises TypeError if it is not another pair."""
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(
+            f"update_state returned {result!r}; a pair of the key's new state and the element to pass on was expected"
+        )
+
+
 def milliseconds(time: Any) -> int:
     """Return an event time that is no int in milliseconds.
 

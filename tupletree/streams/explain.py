@@ -2,18 +2,82 @@
 
 from __future__ import annotations  # pure
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tupletree.streams.edges import Edge
+from tupletree.streams.graph import Kind, Operator
+from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
+
+Components = Mapping[str, Component]
+
+ENDS: Final = frozenset({Kind.PRINT, Kind.PEEK, Kind.COMPONENT})
+"""Operators that have an effect by themselves."""
 
 
 def explained(plan: Plan) -> str:
-    """Return one paragraph for each component: its operators in order, and where its input comes from, and how."""
-    return "\n".join(_paragraph(one) for one in plan.components) + "\n"
+    """Return one paragraph for each component: where its input comes from, why it stands alone, and its operators."""
+    components = {one.id: one for one in plan.components}
+    return "\n".join("\n    ".join(_lines(one, components)) for one in plan.components) + "\n"
 
 
-def _paragraph(component: Component) -> str:
-    executors = f"{component.parallelism} executor" + ("s" if component.parallelism > 1 else "")
-    lines = [f"{component.id}: {component.kind}, {executors}"]
-    lines += [f"    from {edge.component}, stream {edge.stream}, {component.way(edge)}" for edge in component.inputs]
-    titles = [one.title if not one.name else f"{one.title} '{one.name}'" for one in component.operators]
-    lines.append(f"    runs {', '.join(titles)}")
-    return "\n".join(lines)
+def titles(component: Component) -> list[str]:
+    """Return what to call the operators that run in a component, in order."""
+    return [_title(one) for one in component.operators]
+
+
+def executors(component: Component) -> str:
+    """Return the number of executors of a component, in words."""
+    return f"{component.parallelism} executor" + ("s" if component.parallelism > 1 else "")
+
+
+def reasons(component: Component, components: Components) -> Iterator[str]:
+    """Yield why the operators of a component do not run in the one before it. ``components``: all of them, by id."""
+    head = component.head
+    if component.is_narrow:
+        before = [components[edge.component] for edge in component.inputs]
+        yield from dict.fromkeys(_reason_of_narrow(component, one) for one in before)
+        if component.combines:
+            yield "partial values: it adds up for up to 50 ms or 1,000 inputs, and sends one value per key"
+    elif head.kind is Kind.SOURCE:
+        yield "source: its executors read, and run no operators"
+    elif isinstance(head.argument, Part):
+        yield from _reasons_of_part(head.title, head.argument, component.inputs)
+
+
+def _lines(component: Component, components: Components) -> Iterator[str]:
+    yield f"{component.id}: {component.kind}, {executors(component)}"
+    for edge in component.inputs:
+        yield f"from {edge.component}, stream {edge.stream}, {component.way(edge)}"
+    for reason in reasons(component, components):
+        yield f"why: {reason}"
+    yield f"runs {', '.join(titles(component))}"
+    if idle := [_title(one) for one in component.operators if not one.children and one.kind not in ENDS]:
+        yield f"the results of {', '.join(idle)} go nowhere: add print, peek, sink or an aggregation"
+
+
+def _reason_of_narrow(component: Component, before: Component) -> str:
+    """Return why narrow operators do not run in ``before``, where their input comes from."""
+    if before.parallelism != component.parallelism and before.chain is not None:
+        return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
+    if before.chain is None and before.head.kind is Kind.SOURCE:
+        return f"source before it: the executors of {before.id} read, and run no operators"
+    return f"bolt before it: {before.id} passes tuples on, and runs no operators"
+
+
+def _reasons_of_part(title: str, part: Part, inputs: Sequence[Edge]) -> Iterator[str]:
+    if part.by_key or part.by_fields:
+        yield "key exchange: all elements of a key go to one executor" + (", which has its state" * part.is_stateful)
+    if any(edge.is_partial for edge in inputs):
+        yield "it merges the partial values of the components before it"
+    if title == "process":
+        yield "bolt of the program: it takes tuples"
+    elif title == "sink":
+        yield "sink: it writes in batches of its own"
+    elif title == "map_async":
+        yield "calls that are awaited: many at a time"
+
+
+def _title(one: Operator) -> str:
+    return f"{one.title} '{one.name}'" if one.name else one.title

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from tupletree.async_bolt import AsyncBolt
 from tupletree.collector import BasicCollector, BoltCollector
-from tupletree.component import BasicBolt, Bolt, StatefulBolt
+from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read
 from tupletree.streams.edges import Edge
+from tupletree.streams.elements import check_pair
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Chain, Fold
 from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Passing, progress_of
@@ -103,6 +104,7 @@ class CombiningBolt(Bolt):
     their own, and the inputs are acked when that is complete.
     """
 
+    _remedy = RAISE_FAILED
     holds_tuples = True
     held: int = 1000
     interval_s: float = 0.05
@@ -171,6 +173,8 @@ class CombiningBolt(Bolt):
 class KeyedHead(StatefulBolt):
     """A bolt with a value per key, in the state. A subclass writes what is done with an element."""
 
+    _remedy = RAISE_FAILED
+
     def __init__(self, inputs: Sequence[Edge], chain: Chain) -> None:
         self.given = {(one.component, one.stream): one for one in inputs}
         self.chain = chain
@@ -235,7 +239,11 @@ class UpdateStateBolt(KeyedHead):
         self.function = function
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
-        code.add(3, f"s, v = {code.name('f', self.function)}(get({at.key}, None), v)")
+        code.names["check_pair"] = check_pair
+        code.add(3, f"r = {code.name('f', self.function)}(get({at.key}, None), v)")
+        code.add(3, "if type(r) is not tuple or len(r) != 2:")
+        code.add(4, "check_pair(r)")
+        code.add(3, "s, v = r")
         code.add(3, "if s is None:")
         code.add(4, f"delete({at.key})")
         code.add(3, "else:")

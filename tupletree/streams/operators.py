@@ -20,7 +20,7 @@ from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
 from tupletree.streams.layout import TIME, Layout, item_annotation, record_of, return_annotation
 from tupletree.streams.parts import Part
-from tupletree.streams.sources import layout_of, row_type
+from tupletree.streams.sources import check_arguments, layout_of, row_type
 from tupletree.streams.steps import Fold
 from tupletree.streams.timed_heads import IntervalHead, MergingWindowHead, TableHead, Windowed, WindowHead
 
@@ -161,7 +161,7 @@ def map_async(
     """Add a coroutine function. Raises UsageError if it is none, or cannot be called with one argument."""
     if not inspect.iscoroutinefunction(function):
         raise UsageError(f"map_async takes a coroutine function (async def), not {function!r}")
-    _check_arguments("map_async", function, 1)
+    check_arguments("map_async", function, 1)
     part = Part(
         lambda edges, chain, exact: AsyncHead(function, settings, edges, chain),
         by_key=parent.layout.has_key,
@@ -182,17 +182,28 @@ def process(parent: Operator, bolt: Bolt | BasicBolt, name: str = "", parallelis
 def sink(
     parent: Operator, target: Any, fields: Sequence[str], name: str = "", parallelism: int | None = None
 ) -> Operator:
-    """Add a sink. Raises UsageError if it is none, or the names of its fields are no names of Python."""
+    """Add a sink. Raises UsageError if it is none, or the names of its fields are no names of Python.
+
+    The elements of one key go to one task, so that the rows of a key are written in their order.
+    """
+    by_key, by_fields = parent.layout.has_key, tuple[str, ...]()
     if fields:
+        by_key, by_fields = False, tuple(fields[:1]) if by_key else ()
         parent = _with_fields(parent, tuple(fields))
     if isinstance(target, TransactionalSink):
         part = Part(
-            lambda edges, chain, exact: ExactlyOnceSinkBolt(target) if exact else RowSinkBolt(target), settles=True
+            lambda edges, chain, exact: ExactlyOnceSinkBolt(target) if exact else RowSinkBolt(target),
+            by_key=by_key,
+            by_fields=by_fields,
+            settles=True,
         )
     elif isinstance(target, Bolt | BasicBolt):
-        part = dataclasses.replace(_part_of(parent, target), settles=isinstance(target, ExactlyOnceSinkBolt))
+        part = _part_of(parent, target)
+        settles = isinstance(target, ExactlyOnceSinkBolt)
+        part = dataclasses.replace(part, by_fields=part.by_fields or by_fields, settles=settles)
     else:
-        raise UsageError(f"sink takes a sink of tupletree.connectors or a bolt, not {target!r}")
+        hint = ": peek calls a function with each element" if callable(target) else ""
+        raise UsageError(f"sink takes a sink of tupletree.connectors or a bolt, not {target!r}{hint}")
     return Operator(Kind.COMPONENT, name, "sink", (parent,), part, parent.layout, parallelism)
 
 
@@ -378,17 +389,4 @@ def check_function(title: str, function: Any, count: int = 1) -> None:
         raise UsageError(f"{title} calls its function and does not await it: use map_async, or write it without async")
     if title != "flat_map" and is_generator(function):
         raise UsageError(f"{title} takes a function that returns one value, and this one yields: use flat_map")
-    _check_arguments(title, function, count)
-
-
-def _check_arguments(title: str, function: Any, count: int) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):  # functions of C need not have one
-        return
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        wanted = {0: "no argument", 1: "one argument", 2: "two arguments"}[count]
-        name = getattr(function, "__qualname__", repr(function))
-        raise UsageError(f"{title} calls {name} with {wanted}, and it takes {signature}") from None
+    check_arguments(title, function, count)

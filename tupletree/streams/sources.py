@@ -19,7 +19,8 @@ from tupletree.streams.layout import VALUE, Layout, item_annotation, record_of
 class ElementSpout(ReliableSpout):
     """Emits the elements that a function yields, or those of a collection, each as a tuple with one value.
 
-    It reads again what was not processed, so the function must yield the same elements in the same order each time.
+    It reads again what was not processed, so the function must yield the same elements in the same order each time. A
+    None that it yields is no element: nothing is there now, and the function is asked again a moment later.
 
     ``record``: the NamedTuple or dataclass of which all elements are; None: they are of other types.
     """
@@ -30,15 +31,22 @@ class ElementSpout(ReliableSpout):
         self.outputs = [VALUE] if record is None else record  # type: ignore[misc]  # set per instance
 
     def read(self) -> Iterator[Sequence[Any] | None]:
-        elements = self.elements() if callable(self.elements) else self.elements
-        return iter(elements) if self.record is not None else ([element] for element in elements)
+        if not callable(self.elements):
+            return iter(self.elements) if self.record is not None else ([element] for element in self.elements)
+        elements = self.elements()
+        if not isinstance(elements, Iterable):
+            raise UsageError(f"the function of a source must yield its elements, or return a list, not {elements!r}")
+        if self.record is not None:
+            return iter(elements)
+        return (None if element is None else [element] for element in elements)
 
 
 def spout_of(source: object) -> Spout:
     """Return the spout of a source.
 
     Raises:
-        UsageError: the source is neither a spout, nor a generator function without arguments, nor a collection.
+        UsageError: the source is neither a spout, nor a function without arguments that yields or returns elements, nor
+            a collection.
     """
     if isinstance(source, Spout):
         return source
@@ -49,9 +57,32 @@ def spout_of(source: object) -> Spout:
             f"source takes what can be read again, not {type(source).__name__}, which can be read once: pass the "
             f"function that makes it, or a list"
         )
-    if inspect.isgeneratorfunction(source) or (isinstance(source, Iterable) and not isinstance(source, str | bytes)):
+    if isinstance(source, str | bytes):
+        raise UsageError(
+            f"source takes a spout, a generator function or a list, not {source!r}: for files, write FileSpout(…)"
+        )
+    if isinstance(source, Iterable):
+        return ElementSpout(source, _record_of(source))
+    if inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source):
+        raise UsageError("source calls its function and does not await it: write it without async")
+    if callable(source):
+        check_arguments("source", source, 0)
         return ElementSpout(source, _record_of(source))
     raise UsageError(f"source takes a spout, a generator function or a list, not {source!r}")
+
+
+def check_arguments(title: str, function: Callable[..., Any], count: int) -> None:
+    """Check that a function can be called with ``count`` arguments. Raises UsageError if it cannot."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # functions of C need not have one
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        wanted = {0: "no argument", 1: "one argument", 2: "two arguments"}[count]
+        name = getattr(function, "__qualname__", repr(function))
+        raise UsageError(f"{title} calls {name} with {wanted}, and it takes {signature}") from None
 
 
 def _record_of(source: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
 
 from tupletree.backoff import Backoff
 from tupletree.component import BasicBolt, Bolt
@@ -41,6 +41,14 @@ class Stream(Generic[T]):
         """Not for users: streams are made by a StreamBuilder and by other streams."""
         self.builder = builder
         self.operator = operator
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what a stream without a key lacks for a method of streams with keys."""
+            kind = type(self).__name__
+            hint = ": write key_by(…) before it" if hasattr(KeyedStream, name) else ""
+            raise AttributeError(f"a {kind} has no {name!r}{hint}", name=name, obj=self)
 
     def map(self, f: Callable[[T], U], **placing: Unpack[Placing]) -> Stream[U]:
         """Replace each element by ``f(element)``."""

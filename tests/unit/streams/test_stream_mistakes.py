@@ -1,0 +1,135 @@
+"""What a newcomer does wrong with a program of streams is said where it is seen first, with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tupletree.backoff import Backoff
+from tupletree.cli.main import main
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.errors import TupletreeError, UsageError
+from tupletree.streams import Stream, StreamBuilder
+
+HEAD = """from tupletree.streams import StreamBuilder
+builder = StreamBuilder()
+numbers = builder.source(range(200), name="numbers")
+"""
+
+
+@pytest.fixture
+def local(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[str], tuple[int, str, str]]:
+    """Run lines behind HEAD with ``tupletree local``; return the exit status and what was printed, and said."""
+
+    def run(lines: str) -> tuple[int, str, str]:
+        (tmp_path / "program.py").write_text(HEAD + lines)
+        status = main(["local", str(tmp_path / "program.py"), "--seconds", "60"])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+FILES = {
+    "no topology": ("numbers.print()", "program.py has no 'topology': write topology = builder.topology() at its end"),
+    "a stream": (
+        "topology = numbers.print()",
+        "program.py has a Stream as 'topology': write topology = builder.topology() at its end",
+    ),
+    "no key": ("numbers.count()", "a Stream has no 'count': write key_by(…) before it (line 4)"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_without_a_topology_says_what_to_write(name: str, local: Any) -> None:
+    lines, message = FILES[name]
+    status, _, said = local(lines)
+    assert status == 2 and message in said
+
+
+@pytest.mark.parametrize("value", ["builder", "builder.topology", "builder.topology()"])
+def test_the_builder_itself_is_taken_as_the_topology(value: str, local: Any) -> None:
+    status, printed, _ = local(f"numbers.filter(lambda n: n > 197).print()\ntopology = {value}\n")
+    assert status == 0 and printed.splitlines()[:2] == ["198", "199"]
+
+
+RAISING = {
+    "of a program": ("numbers.map(f)", "in f\n    return 1 / (n - 100)"),
+    "combined": ("numbers.map(f).key_by(bool).map(int)", "in f\n    return 1 / (n - 100)"),
+    "update_state": (
+        "numbers.key_by(lambda n: n % 2).update_state(lambda state, n: n)",
+        "TypeError: update_state returned 0; a pair of the key's new state and the element to pass on was expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RAISING)
+def test_a_function_that_raises_is_shown_with_its_line_and_the_remedy(name: str, local: Any) -> None:
+    lines, message = RAISING[name]
+    status, _, said = local(f"def f(n):\n    return 1 / (n - 100)\n{lines}.print()\ntopology = builder.topology()\n")
+    assert status == 1 and message in said
+    assert said.endswith("the worker, which is restarted: raise FailedException to fail only the tuple\n")
+
+
+def test_an_element_that_is_given_up_is_reported_and_the_others_go_on(capfd: pytest.CaptureFixture[str]) -> None:
+    builder = StreamBuilder()
+    numbers = builder.source(range(6), retry=Backoff(first_s=0.01, max_attempts=2))
+    counts = dict(numbers.key_by(lambda n: None if n == 3 else n % 2).count().collect(100, seconds=60))
+    assert counts == {0: 3, 1: 2}
+    assert "key_by returned None; a str, bytes, an int or a tuple of these was expected" in capfd.readouterr().err
+
+
+def test_none_of_a_function_means_that_nothing_is_there_yet() -> None:
+    def source() -> Iterator[int | None]:
+        yield from (1, None, 2, None, None, 3)
+
+    stream: Stream[int] = StreamBuilder().source(source)
+    assert stream.collect(100, seconds=60) == [1, 2, 3]
+
+
+def test_a_function_may_return_its_elements() -> None:
+    assert StreamBuilder().source(lambda: ["a", "b"]).collect(100, seconds=60) == ["a", "b"]
+
+
+async def awaited() -> list[int]:
+    return []
+
+
+SOURCES: dict[str, tuple[Any, str]] = {
+    "arguments": (lambda path: [path], r"source calls .*<lambda> with no argument, and it takes \(path\)"),
+    "async": (awaited, "source calls its function and does not await it: write it without async"),
+    "a path": ("corpus.txt", r"not 'corpus.txt': for files, write FileSpout\(…\)"),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_no_source_is_refused_with_the_remedy(name: str) -> None:
+    source, message = SOURCES[name]
+    with pytest.raises(UsageError, match=message):
+        StreamBuilder().source(source)
+
+
+def test_a_function_without_elements_is_refused_when_it_is_called() -> None:
+    with pytest.raises(
+        TupletreeError, match="the function of a source must yield its elements, or return a list, not 3"
+    ):
+        StreamBuilder().source(lambda: 3).collect(1, seconds=60)  # type: ignore[call-overload]
+
+
+def test_a_function_as_a_sink_is_told_of_peek() -> None:
+    with pytest.raises(UsageError, match="not <built-in function print>: peek calls a function with each element"):
+        StreamBuilder().source([1]).sink(print)  # type: ignore[arg-type]
+
+
+def test_rows_of_a_key_reach_one_task_of_a_sink(tmp_path: Path) -> None:
+    builder = StreamBuilder(parallelism=3)
+    counts = builder.source(range(20), name="numbers").key_by(lambda n: n % 4).count()
+    columns = {"key": "int", "value": "int"}
+    counts.sink(SqliteSink(str(tmp_path / "a.db"), "t", columns, key="key"), name="written")
+    named = {"number": "int", "times": "int"}
+    counts.sink(SqliteSink(str(tmp_path / "b.db"), "t", named, key="number"), fields=list(named), name="named")
+    ways = [line.rpartition(", ")[2] for line in builder.explain().splitlines() if "    from numbers-count" in line]
+    assert ways == ["by key", "by number"]
