@@ -37,7 +37,7 @@ class _OfFunction:
     """Base of all function components: construction, calls in unit tests, and pickling.
 
     Pickled like a function: by module and name where the worker can import the module, and else by value
-    (``goes_by_name``).
+    (``goes_by_name``). A copy, such as that of ``set_retry``, goes by value, with its attributes.
     """
 
     def __init__(self, function: Function, outputs: Outputs, setting: Any) -> None:
@@ -54,7 +54,7 @@ class _OfFunction:
         module, name = self.function.__module__, self.function.__qualname__
         if goes_by_name(self, module, name):
             return _find, (module, name)
-        return type(self), (self.function, self.outputs, self.setting)
+        return type(self), (self.function, self.outputs, self.setting), vars(self)
 
 
 class FunctionBolt(_OfFunction, BasicBolt):
@@ -167,5 +167,7 @@ def _accepts(function: Function, count: int) -> bool:
 
 def _find(module: str, name: str) -> Any:
     """Return a copy of the component, so that each task has its own object."""
-    made = getattr(importlib.import_module(module), name)
-    return type(made)(made.function, made.outputs, made.setting)
+    found = getattr(importlib.import_module(module), name)
+    made = type(found)(found.function, found.outputs, found.setting)
+    vars(made).update(vars(found))
+    return made

@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 from local_components import Keep, Log
 
-from tupletree import AsyncBolt, BasicBolt, ReliableSpout, TopologyBuilder, bolt, spout
+from tupletree import AsyncBolt, Backoff, BasicBolt, ReliableSpout, TopologyBuilder, bolt, spout
 from tupletree.errors import UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
@@ -122,6 +122,17 @@ def test_a_generator_function_is_a_reliable_spout() -> None:
         cluster.wait_until(lambda: cluster.is_at_end("t"))
     assert [values for _, values in log] == [[0], [1]]
     assert isinstance(numbers, ReliableSpout) and numbers.max_ahead == 7
+
+
+@pytest.mark.parametrize("has_name", [True, False])
+def test_the_retries_of_a_spout_travel_with_it(has_name: bool) -> None:
+    builder, retry = TopologyBuilder(), Backoff(max_attempts=3)
+    made = numbers if has_name else spout(outputs=["number"], max_ahead=7)(lambda: (yield [1]))
+    builder.set_spout("numbers", made).set_retry(retry).set_dead_letters("rejected")
+    [sent] = builder.create_topology().spec().components
+    travelled = cloudpickle.loads(sent.object)
+    assert (travelled.retry, travelled.dead_letters, travelled.max_ahead) == (retry, "rejected", 7)
+    assert (numbers.retry, numbers.dead_letters) == (ReliableSpout.retry, None)
 
 
 def test_mistakes_in_spouts_are_told_where_they_are_made() -> None:
