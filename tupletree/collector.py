@@ -31,6 +31,23 @@ class SpoutCollector:
         """Emit many tuples on the default stream, each with its own message id; return their number."""
         raise NotImplementedError
 
+    def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
+        """Emit a message as any number of tuples, which form one tree. Return the number of tuples.
+
+            collector.emit_tree([("words", ["to"]), ("words", ["be"]), ("lines", ["to be"])], msg_id=7)
+
+        ``rows``: the stream and the values of each tuple. ``ack(msg_id)`` or ``fail(msg_id)`` is called once, for all
+        of them together. A message without tuples, or whose tuples nobody receives, is acked: after the present call
+        of the spout has returned, or with ``topology.acker.executors: 0`` before ``emit_tree`` returns, as by ``emit``.
+        Statistics by stream count a message for the stream of its first tuple.
+
+        Nothing is emitted if ``rows`` raises, or if one of its rows is refused.
+
+        Raises:
+            EmitError: as ``emit``, for any of the rows.
+        """
+        raise NotImplementedError
+
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         """Emit to one task on a stream declared direct.
 

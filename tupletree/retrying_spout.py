@@ -3,7 +3,7 @@
 from __future__ import annotations  # pure
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tupletree._replay import Pending
 from tupletree._signatures import is_generator
@@ -12,6 +12,9 @@ from tupletree.collector import SpoutCollector
 from tupletree.component import Spout, TopologyContext, is_positioned
 from tupletree.errors import UsageError
 from tupletree.replaying_spout import ReplayingSpout
+
+SEVERAL: Final = ""
+"""The stream of a stored message that is emitted by ``emit_tree``. Its row is a list of streams and values."""
 
 
 class RetryingSpout(ReplayingSpout):
@@ -85,6 +88,18 @@ class RetryingSpout(ReplayingSpout):
         pending.target = task
         return self._send(pending)
 
+    def begin_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any) -> int:
+        """Emit a message of the spout that has any number of tuples."""
+        given = list(rows)
+        return self.collector.emit_tree(given, self._replay.begin(given, SEVERAL, msg_id))
+
+    def _send(self, pending: Pending) -> tuple[int, ...]:
+        if pending.stream != SEVERAL:
+            return super()._send(pending)
+        assert pending.row is not None
+        self.collector.emit_tree(pending.row, pending)
+        return ()
+
     def _finish(self, pending: Pending) -> None:
         self.spout.ack(pending.id)
 
@@ -109,6 +124,11 @@ class RetryingCollector(SpoutCollector):
             self.emit(row, msg_id)
             count += 1
         return count
+
+    def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
+        if msg_id is None:
+            return self._collector.emit_tree(rows)
+        return self._spout.begin_tree(rows, msg_id)
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         if msg_id is None:

@@ -36,6 +36,7 @@ class Recorder:
     Attributes:
         emitted: the emits, in order.
         acked, failed: tuples, in order. ``errors``: the reported errors.
+        empty: the ids of the messages that ``emit_tree`` emitted without a tuple, in order.
         spout_collector, bolt_collector, basic_collector: the collectors that record here.
     """
 
@@ -44,6 +45,7 @@ class Recorder:
         self.acked: list[Tuple] = []
         self.failed: list[Tuple] = []
         self.errors: list[BaseException] = []
+        self.empty: list[Any] = []
         self.anchors: Sequence[Tuple] = ()
         """The tuples to which emits without anchors are anchored: the input of a bolt that anchors automatically."""
         self.spout_collector: SpoutCollector = _SpoutRecorder(self)
@@ -88,9 +90,10 @@ class Recorder:
 class _SpoutRecorder(SpoutCollector):
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._pending = 0
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
-        self._recorder.record(values, stream, (), msg_id, None)
+        self.emit_tree([(stream, values)], msg_id)
         return ()
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
@@ -99,15 +102,31 @@ class _SpoutRecorder(SpoutCollector):
             self.emit(row, msg_id)
         return len(given)
 
+    def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
+        emitted = self._recorder.emitted
+        before = len(emitted)
+        try:
+            for stream, values in rows:
+                self._recorder.record(values, stream, (), msg_id, None)
+        except BaseException:
+            del emitted[before:]
+            raise
+        count = len(emitted) - before
+        if msg_id is not None and count == 0:
+            self._recorder.empty.append(msg_id)
+        self._pending += msg_id is not None and count > 0
+        return count
+
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
         self._recorder.record(values, stream, (), msg_id, task)
+        self._pending += msg_id is not None
 
     def report_error(self, error: BaseException) -> None:
         self._recorder.errors.append(error)
 
     @property
     def pending(self) -> int:
-        return sum(one.msg_id is not None for one in self._recorder.emitted)
+        return self._pending
 
 
 class _BasicRecorder(BasicCollector):

@@ -26,6 +26,9 @@ cdef class TaskSpoutCollector(SpoutCollector):
 
     @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
+    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer, task=TreeTracker, chosen=list, root=u64, value=u64, edge=u64,
+                   has_edges=bint)
+    cpdef emit_tree(self, rows, msg_id=*)
     @cython.locals(buffer=OutBuffer, task=TreeTracker, root=u64, value=u64, edge=u64)
     cpdef _send(self, OutStream out, row, msg_id, buffers)
 

@@ -12,10 +12,12 @@ These methods run once per tuple. Code is repeated in them to save calls (bench/
 
 from __future__ import annotations  # pure
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
+from tupletree.errors import EmitError
 from tupletree.tuples import Anchors, Tuple
 
 from .ids import RandomIds
@@ -37,6 +39,16 @@ def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
         first = buffers[0]
         return first.receivers
     return tuple([buffer.task for buffer in buffers])
+
+
+def stream_and_values(task: EmittingTask, given: Any) -> tuple[str, Sequence[Any]]:
+    """Return an element of the rows of ``emit_tree``, which is no tuple of two, as one. Raises EmitError."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
+        return given[0], given[1]
+    raise EmitError(
+        f"component {task.component_id!r} called emit_tree with {reprlib.repr(given)}: each row is a pair of a stream "
+        f"and its values, such as ('default', [value])"
+    )
 
 
 class TaskSpoutCollector(SpoutCollector):
@@ -73,6 +85,40 @@ class TaskSpoutCollector(SpoutCollector):
                 count += 1
         return count
 
+    def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
+        chosen: list[tuple[OutStream, Sequence[Any], Sequence[OutBuffer]]] = []
+        for given in rows:
+            pair = given if type(given) is tuple and len(given) == 2 else stream_and_values(self._task, given)
+            stream, values = pair
+            out = find_stream(self._streams, self._task, stream)
+            row = out.checked(values)
+            chooser = out.choose_one
+            buffers = out.choose_many(row) if chooser is None else (chooser.choose(row),)
+            chosen.append((out, row, buffers))
+        self.emits += 1  # also for a message without tuples: the spout is not dry
+        task = self._task
+        root = (self._ids.draw() or 1) if msg_id is not None and task.is_tracked else 0
+        edge = value = 0
+        has_edges = False
+        for out, row, buffers in chosen:
+            if out.choose_one is None:
+                out.emitted += 1
+            for buffer in buffers:
+                if root:
+                    edge = self._ids.draw()
+                    value ^= edge
+                    has_edges = True
+                buffer.append(row, root, edge)
+        if msg_id is not None:
+            first = chosen[0][0].origin.stream if chosen else ""
+            if not has_edges:
+                task.settle(msg_id, first)
+            else:
+                if self._by_stream is not None:
+                    self._by_stream.began(root, first)
+                task.track(root, value, msg_id)
+        return len(chosen)
+
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
         row = out.row_of(values)
@@ -98,6 +144,11 @@ class TaskSpoutCollector(SpoutCollector):
         if self._by_stream is not None:
             self._by_stream.began(root, out.origin.stream)
         task.track(root, value, msg_id)
+
+    def fail_message(self, msg_id: Any, error: BaseException) -> None:
+        """Emit nothing for a message, and fail it (``SpoutTask.settle``)."""
+        self.emits += 1  # the spout is not dry
+        self._task.settle(msg_id, "", error)
 
     def report_error(self, error: BaseException) -> None:
         self._task.report_error(error)

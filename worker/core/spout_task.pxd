@@ -20,7 +20,8 @@ cdef class SpoutTask(Task):
     cdef readonly PackedTrees pending
     cdef public bint is_dry
     cdef bint _is_deaf
-    cdef object _fail_because
+    cdef object _fail_because, _first_stream
+    cdef list _unsettled
 
     cpdef track(self, u64 root, u64 value, msg_id)
     @cython.locals(counters=Counters, sampled=Sampled)

@@ -8,7 +8,8 @@ from types import GeneratorType
 from typing import Any
 
 from tupletree._wire.fail_reasons import FailReason, decode
-from tupletree.component import Spout, TopologyContext, ignores_fails
+from tupletree.component import RAISE_FAILED, Spout, TopologyContext, ignores_fails
+from tupletree.errors import FailedException, ReportedFailedException
 
 from .collectors import TaskSpoutCollector
 from .counts import TreesByStream, own_streams, sample_every
@@ -53,6 +54,7 @@ class SpoutTask(Task):
         self.spout = spout
         own = own_streams(streams)
         self.by_stream = TreesByStream(own) if len(own) > 1 else None
+        self._first_stream = own[0] if own else ""
         self.collector = TaskSpoutCollector(self, streams, env.ids())
         spout.collector = self.collector
         self.max_pending = max_pending or None
@@ -65,6 +67,7 @@ class SpoutTask(Task):
         self.tell_acked: Callable[[Any], None] | None = None  # if set, replaces spout.ack (aligned checkpoints)
         self.tell_failed: Callable[[Any], None] | None = None
         self.is_dry = False  # the last next_tuple emitted nothing
+        self._unsettled: list[tuple[Any, str, BaseException | None]] = []  # see ``settle``
         self._is_deaf = ignores_fails(spout)
         self.reasons: Mapping[int, bytes] = NO_REASONS  # of the failed trees that are being reported to the spout
         self._fail_because: Callable[[Any, FailReason | None], None] | None = getattr(spout, "fail_because", None)
@@ -143,7 +146,7 @@ class SpoutTask(Task):
         self.rows = None
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
-        """Ack at once a tuple that was emitted with a message id while tracking is off."""
+        """Ack a message that has no tree: at once if it was emitted while tracking is off, else in ``settle``."""
         self.counters.acked += 1
         if self.by_stream is not None:
             self.by_stream.counts[stream].acked += 1
@@ -151,6 +154,45 @@ class SpoutTask(Task):
         returned = ack(msg_id)
         if returned is not None:
             self.refuse(self.spout, "ack", returned)
+
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+        """Ack a message of which nothing is under way, or fail it for an error, as if a bolt had failed its tuple.
+
+        The spout is in the middle of an emit, and hears of the message in a later call. With tracking off, an emitted
+        message is acked at once. With aligned checkpoints, the participant hears at once, as it tells the spout later.
+        An error other than FailedException ends the worker. ``msg_id``: None if the message is not tracked.
+        ``stream``: the stream that the message counts for; "" for the first of the component.
+        """
+        is_fatal = error is not None and not isinstance(error, FailedException)
+        if error is not None:
+            self.has_failed_tuples = True  # no checkpoint covers the message, whenever the error takes effect
+            if isinstance(error, ReportedFailedException):
+                self.report_error(error)
+        if msg_id is None and not is_fatal:
+            return
+        message = (msg_id, stream or self._first_stream, error)
+        if not is_fatal and (not self.is_tracked or self.tell_acked is not None):
+            self._settle(*message)
+            return
+        self.must_yield |= is_fatal
+        if not self._unsettled:
+            self.context.call_soon(self._settle_all)
+        self._unsettled.append(message)
+
+    def _settle_all(self) -> None:
+        unsettled, self._unsettled = self._unsettled, []
+        for msg_id, stream, error in unsettled:
+            self._settle(msg_id, stream, error)
+
+    def _settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, FailedException):
+            raise self.failure(error, RAISE_FAILED) from error
+        if error is None or not self.is_tracked:
+            self.acked_untracked(msg_id, stream)
+            return
+        if self.by_stream is not None:
+            self.by_stream.counts[stream].failed += 1
+        self._fail(msg_id, FailReason.of(self.component_id, self.task_id, error))
 
     def on_acked(self, roots: Sequence[int]) -> None:
         """Ack trees that ackers reported complete."""

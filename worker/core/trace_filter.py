@@ -26,7 +26,7 @@ class TreeTracer(Protocol):
     """Receiver of the events of traced trees (worker/debugging/tracing.py)."""
 
     def began(self, task: Task, root: int, message: Any) -> None:
-        """Record that a task began a traced tree."""
+        """Record that a task began a traced tree, or took a message that has none (root 0)."""
 
     def on_outcome(self, task: Task, anchors: Iterable[tuple[int, int]], kind: str) -> None:
         """Record that a bolt acked or failed a tuple of these trees."""
@@ -83,6 +83,12 @@ class FollowedSpout(TreeTracker):
         self._task.track(root, value, msg_id)
         if self._followed.holds(root):
             self._tracer.began(self._task, root, msg_id)
+
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+        """Show the tracer a message without a tree, as one with root 0, and settle it."""
+        if msg_id is not None:
+            self._tracer.began(self._task, 0, msg_id)
+        self._task.settle(msg_id, stream, error)
 
 
 class FollowedBolt:

@@ -51,6 +51,9 @@ class EmittingSpoutTask(EmittingTask, Protocol):
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack at once a tuple that was emitted with a message id while tracking is off."""
 
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+        """Ack a message of which nothing is under way, or fail it."""
+
 
 class AckingTask(EmittingTask, Protocol):
     """The part of a bolt task that the collector of explicit acks uses."""

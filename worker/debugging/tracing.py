@@ -46,8 +46,9 @@ class Tracer:
         self._ahead_s = time.time() - time.perf_counter()
 
     def began(self, task: Task, root: int, message: Any) -> None:
-        """Record that a task began a traced tree."""
-        self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
+        """Record that a task began a traced tree. A message without a tree (root 0) has no trace."""
+        if root:
+            self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
 
     def sent(self, buffer: OutBuffer, rows: Rows) -> None:
         """Record the traced rows of a batch that is sent to its target."""

@@ -238,6 +238,8 @@ def call(item: Call, task: Task) -> None:
         return
     try:
         item.function()
+    except TaskFailedError:
+        raise
     except (Exception, SystemExit) as error:
         remedy = remedy_of(task.bolt) if isinstance(task, BoltTask) else ""
         raise task.failure(error, remedy) from error

@@ -56,6 +56,19 @@ def test_a_recording_collector_has_every_method_of_the_real_one(name: str, real:
             assert names == list(inspect.signature(function).parameters), method
 
 
+def test_a_message_of_several_tuples_is_recorded_whole_or_not_at_all() -> None:
+    recorder = Recorder(streams={"words": ["word"], "lines": ["line"]})
+    emit_tree = recorder.spout_collector.emit_tree
+    assert emit_tree([("words", ["to"]), ("lines", ["to be"])], 1) == 2
+    assert emit_tree([], 2) == 0
+    assert emit_tree(iter([("words", ["be"])])) == 1
+    with pytest.raises(EmitError, match="emitted 2 values on stream 'lines', which declares 1: line"):
+        emit_tree([("words", ["or"]), ("lines", ["or", "not"])], 3)
+    assert (recorder.rows("words"), recorder.rows("lines")) == ([["to"], ["be"]], [["to be"]])
+    assert [one.msg_id for one in recorder.emitted] == [1, 1, None]
+    assert (recorder.empty, recorder.spout_collector.pending) == ([2], 1)
+
+
 class Joined(Bolt):
     outputs = ("pair",)
 

@@ -94,12 +94,12 @@ class History:
             _set(spout, "fail", fail_observed)
 
     def began(self, task: SpoutTask, root: int, msg_id: Any) -> None:
-        """Record that a spout emitted a message as a tree."""
+        """Record that a spout emitted a message as a tree, or without one (root 0)."""
         self.last_emitted_s = self._timeline.now_s
         message = self._message(task.component_id, msg_id)
         message.emissions += 1
         self.emissions += 1
-        if self._timeline.is_telling:
+        if self._timeline.is_telling and root:
             again = "" if message.emissions == 1 else f", for the {_ordinal(message.emissions)} time"
             self._trees[root] = message
             self.tell([root], f"emitted by task {task.task_id}{again}, as tree {root:016x}")
