@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Self, get_type_hints
 
+from tupletree._chained import Chained
 from tupletree._signatures import check_calls
 from tupletree.backoff import Backoff
 from tupletree.config import validate_component
@@ -47,6 +48,13 @@ class Definition:
     outputs: Mapping[str, Stream]
     inputs: list[Input] = field(default_factory=list)
     conf: dict[str, Any] = field(default_factory=dict)
+    chained: Chained | None = None
+    """The chain that the rows of a spout pass before they are emitted (_chained.py)."""
+
+    @property
+    def sent(self) -> Any:
+        """The object that each task gets a copy of: the component, or a pair of the component and its chain."""
+        return self.component if self.chained is None else (self.component, self.chained)
 
     @property
     def title(self) -> str:

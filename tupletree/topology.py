@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from tupletree import _pickling
+from tupletree._chained import ChainedSpout
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
 from tupletree._wire.value_types import carried
@@ -159,9 +160,14 @@ class TopologyBuilder:
         if component_id in self._components:
             _refuse(component_id, f"component id '{component_id}' is in use already", "id")
         _check_kind(component_id, component, kind)
+        chained = component if isinstance(component, ChainedSpout) else None
+        if chained is not None:
+            component = chained.spout
         title = "spout" if kind == ComponentKind.COMPONENT_KIND_SPOUT else "bolt"
         check_calls(f"{title} '{component_id}'", component_id, component)
         definition = Definition(component_id, kind, component, parallelism, _declared(component_id, component))
+        if chained is not None:
+            definition.chained, definition.outputs = chained.attach(component_id, definition.outputs)
         if not isinstance(parallelism, int) or isinstance(parallelism, bool) or not 1 <= parallelism <= MAX_TASKS:
             _refuse(
                 component_id,
@@ -266,7 +272,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
     return topology_pb2.ComponentSpec(
         id=definition.id,
         kind=definition.kind,
-        object=_pickle(definition, carried(definition.component)) if objects else b"",
+        object=_pickle(definition, carried(definition.sent)) if objects else b"",
         parallelism=definition.parallelism,
         tasks=definition.tasks,
         conf_json=conf_json,
@@ -315,7 +321,8 @@ def _pickle_error(value: object) -> Exception | None:
 def _check_pickles(definition: Definition) -> None:
     if definition.conf:
         _encode(definition, objects=False)
-    for value in [definition.component, *(subscription.custom for subscription in definition.inputs)]:
+    own = [definition.component] if definition.chained is None else [definition.component, definition.chained.chain]
+    for value in [*own, *(subscription.custom for subscription in definition.inputs)]:
         error = _pickle_error(value)
         if error is not None:
             _refuse_unpicklable(definition, value, error)

@@ -186,11 +186,14 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
         targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
         conf=conf,
     )
+    chained = None
+    if type(user_object) is tuple:  # a spout with a chain
+        user_object, chained = user_object
     streams = _build_streams(plan, component, context)
     env = plan.environment
     task: Task
     if isinstance(user_object, Spout):
-        task = SpoutTask(user_object, context, streams, env, max_pending(plan.spec, conf, user_object))
+        task = SpoutTask(user_object, context, streams, env, max_pending(plan.spec, conf, user_object), chained)
     elif isinstance(user_object, BasicBolt):
         task = BasicBoltTask(user_object, context, streams, env)
     elif isinstance(user_object, Bolt):

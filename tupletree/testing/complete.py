@@ -102,7 +102,8 @@ def _feeders(topology: Topology, sources: Mapping[str, Sequence[Sequence[Any]]])
             if component_id not in sources:
                 raise UsageError(f"complete_topology needs mock_sources for spout {component_id!r}")
             feeders[component_id] = FeederSpout([])  # replacing keeps the streams of the original spout
-            stream = next(iter(sorted(definition.outputs, key=lambda id: id != DEFAULT_STREAM)), "")
+            streams = [DEFAULT_STREAM] if definition.chained is not None else definition.outputs
+            stream = next(iter(sorted(streams, key=lambda id: id != DEFAULT_STREAM)), "")
             for number, row in enumerate(sources[component_id]):
                 feeders[component_id].feed(row, number, stream)
     for component_id in sources:

@@ -1,5 +1,6 @@
 cimport cython
 
+from tupletree.worker.core.chained_collector cimport ChainedCollector
 from tupletree.worker.core.collectors cimport TaskSpoutCollector
 from tupletree.worker.core.counts cimport Counters
 from tupletree.worker.core.task cimport Task
@@ -20,7 +21,8 @@ cdef class SpoutTask(Task):
     cdef readonly PackedTrees pending
     cdef public bint is_dry
     cdef bint _is_deaf
-    cdef object _fail_because, _first_stream
+    cdef ChainedCollector _chain
+    cdef object _fail_because, _first_stream, _output
     cdef list _unsettled
 
     cpdef track(self, u64 root, u64 value, msg_id)

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
+from tupletree._chained import Chained
 from tupletree._wire.fail_reasons import FailReason, decode
+from tupletree.collector import SpoutCollector
 from tupletree.component import RAISE_FAILED, Spout, TopologyContext, ignores_fails
 from tupletree.errors import FailedException, ReportedFailedException
 
+from .chained_collector import ChainedCollector
 from .collectors import TaskSpoutCollector
 from .counts import TreesByStream, own_streams, sample_every
 from .output_streams import OutStream
@@ -49,6 +52,7 @@ class SpoutTask(Task):
         streams: dict[str, OutStream],
         env: Environment,
         max_pending: int | None,
+        chained: Chained | None = None,
     ) -> None:
         super().__init__(spout, context, streams, env)
         self.spout = spout
@@ -56,7 +60,9 @@ class SpoutTask(Task):
         self.by_stream = TreesByStream(own) if len(own) > 1 else None
         self._first_stream = own[0] if own else ""
         self.collector = TaskSpoutCollector(self, streams, env.ids())
-        spout.collector = self.collector
+        self._chain = None if chained is None else ChainedCollector(chained, context, self.collector)
+        self._output: SpoutCollector = self._chain or self.collector  # to which the spout emits
+        spout.collector = self._output
         self.max_pending = max_pending or None
         self.pending = pending_trees()  # message ids, or Sampled
         self.tracked = 0  # trees begun so far
@@ -74,7 +80,10 @@ class SpoutTask(Task):
 
     def open(self) -> None:
         self.is_open = True
-        self.begin(self.spout, "open", self.context.conf, self.context, self.collector)
+        if self._chain is not None:
+            with self.set_up:
+                self._chain.setup()
+        self.begin(self.spout, "open", self.context.conf, self.context, self._output)
         if self.participant is not None:
             self.participant.opened()
 
@@ -92,7 +101,11 @@ class SpoutTask(Task):
 
     def close(self) -> None:
         if self.is_open:
-            self.tear_down(self.spout, "close")
+            try:
+                self.tear_down(self.spout, "close")
+            finally:
+                if self._chain is not None:
+                    self._chain.teardown()
 
     @property
     def room(self) -> float:
@@ -141,7 +154,7 @@ class SpoutTask(Task):
         self.rows = rows
         for row in rows:
             if row is not None:
-                self.collector.emit(row)
+                self._output.emit(row)
             return
         self.rows = None
 

@@ -15,6 +15,7 @@ from tupletree.worker.builder import Plan, build_executor
 from tupletree.worker.control_messages import Control, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Row, Rows
+from tupletree.worker.core.spout_task import NO_REASONS
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import local_tasks
 from tupletree.worker.execution.executor import Executor
@@ -82,11 +83,11 @@ class HandDriven:
         """Put a control message into a spout executor's inbox."""
         self.executor(component, index).inbox.put_news(control)
 
-    def tell_verdicts(self, verdicts: Verdicts) -> None:
+    def tell_verdicts(self, verdicts: Verdicts, reasons: Mapping[int, bytes] = NO_REASONS) -> None:
         """Hand the verdicts of a ledger to the spout tasks that they are addressed to."""
         for kind in VerdictKind:
             for task, roots in getattr(verdicts, kind.value).items():
-                self._by_task[task].inbox.put_news(TreeVerdict(task, kind, roots))
+                self._by_task[task].inbox.put_news(TreeVerdict(task, kind, roots, reasons))
 
     def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
         self.delivered.append((origin, target, list(rows)))

@@ -1,0 +1,108 @@
+"""The collector of a spout whose rows pass a chain (tupletree/_chained.py).
+
+Compiled with the hot path: every row of such a spout passes it twice, into the chain and out of it.
+"""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tupletree._chained import Chained, Emit, Row
+from tupletree.collector import SpoutCollector
+from tupletree.context import TopologyContext
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.tuples import Origin
+
+from .collectors import TaskSpoutCollector
+from .output_streams import OutStream
+
+
+class ChainedCollector(SpoutCollector):
+    """The collector of one spout task with a chain.
+
+    Rows of the default stream pass the chain, and what it emits is emitted as one tree per message. All else is emitted
+    as it is. No exception of the chain is raised in the spout, which might take it for one of its source.
+    """
+
+    def __init__(self, chained: Chained, context: TopologyContext, collector: TaskSpoutCollector) -> None:
+        self._chain = chained.chain
+        self._context = context
+        self._collector = collector
+        origin = Origin(context.component_id, context.task_id, DEFAULT_STREAM, chained.fields)
+        self._input = OutStream(origin, False, 1)  # which nobody receives: it checks rows
+        self._rows: list[tuple[str, Row]] = []  # emitted by the chain for the present row
+        self._run: Any = None
+
+    def setup(self) -> None:
+        """Set the chain up."""
+        self._chain.setup(self._context)
+        emit: Emit = self.emitted
+        self._run = self._chain.bind(emit)
+
+    def teardown(self) -> None:
+        """Tear the chain down."""
+        self._chain.teardown()
+
+    def emitted(self, stream: str, values: Row) -> None:
+        """Keep what the chain emits until it has returned."""
+        self._rows.append((stream, values))
+
+    def emit(self, values: Row, msg_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
+        collector = self._collector
+        if stream != DEFAULT_STREAM:
+            return collector.emit(values, msg_id, stream)
+        if not self._pass(values, msg_id):
+            return ()
+        rows = self._rows
+        if len(rows) == 1:
+            name, row = rows.pop()
+            return collector.emit(row, msg_id, name)
+        self._rows = []  # not cleared: the spout can hear of the message, and emit, before emit_tree returns
+        collector.emit_tree(rows, msg_id)
+        return ()
+
+    def emit_many(self, rows: Iterable[Row], msg_ids: Iterable[Any] | None = None) -> int:
+        count = 0
+        if msg_ids is None:
+            for values in rows:
+                self.emit(values)
+                count += 1
+        else:
+            for values, msg_id in zip(rows, msg_ids, strict=True):
+                self.emit(values, msg_id)
+                count += 1
+        return count
+
+    def emit_tree(self, rows: Iterable[tuple[str, Row]], msg_id: Any = None) -> int:
+        emitted: list[tuple[str, Row]] = []
+        for given in rows:
+            if not isinstance(given, Sequence) or len(given) != 2 or given[0] != DEFAULT_STREAM:
+                emitted.append(given)
+            elif self._pass(given[1], msg_id):
+                emitted += self._rows
+                self._rows = []
+            else:
+                return 0
+        return self._collector.emit_tree(emitted, msg_id)
+
+    def _pass(self, values: Row, msg_id: Any) -> bool:
+        """Collect what the chain emits for a row. If the chain raises, fail the message and return False."""
+        row = self._input.checked(values)
+        try:
+            self._run(row)
+        except (Exception, SystemExit) as error:
+            self._rows = []
+            self._collector.fail_message(msg_id, error)
+            return False
+        return True
+
+    def emit_direct(self, task: int, values: Row, msg_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        self._collector.emit_direct(task, values, msg_id, stream)
+
+    def report_error(self, error: BaseException) -> None:
+        self._collector.report_error(error)
+
+    @property
+    def pending(self) -> int:
+        return self._collector.pending
