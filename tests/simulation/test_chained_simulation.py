@@ -62,12 +62,25 @@ def test_a_fused_word_count_loses_nothing_and_aligned_it_is_exact(is_aligned: bo
     assert report.kills > 20
 
 
-@pytest.mark.sized
 def test_failures_in_the_chain_are_repeated_and_aligned_they_change_no_count() -> None:
     check = lambda outcome: outcome.compare(outcome.states["count"], WORDS)  # noqa: E731
     report = simulate(fused(Lines(), Once()), FEW, check=check, conf=ALIGNED)
     assert report.repeats > len(FEW) * len(TEXT) // 2
     assert simulate(fused(Lines(), Once()), FEW, check=at_least, conf=DURABLE).repeats > len(FEW) * len(TEXT) // 2
+
+
+def test_aligned_a_chain_that_ends_its_worker_changes_no_count() -> None:
+    met: Any = external(set)
+
+    def raises_once(row: Sequence[Any]) -> Iterator[list[str]]:
+        if row[0] not in met:
+            met.add(row[0])
+            raise ZeroDivisionError(row[0])
+        return split(row)
+
+    seeds, conf = range(10), {**ALIGNED, "topology.state.checkpoint.interval.ms": 10}
+    report = simulate(fused(Lines(), Through(raises_once)), seeds, [], check=exactly, conf=conf)
+    assert report.kills == len(seeds) * len(TEXT), "each line ended its worker once"
 
 
 def test_messages_of_which_the_chain_makes_nothing_are_messages_too() -> None:

@@ -214,12 +214,29 @@ def test_a_message_that_is_failed_without_a_tree_fails_when_the_spout_has_return
     assert list(spout.log) == [("refused", 1), ("refused", 2), ("fail", 1), ("fail", 2)]
     assert task_of(hand).counters.failed == 2
     assert task_of(hand).has_failed_tuples
+    task_of(hand).has_failed_tuples = False
     task_of(hand).collector.fail_message(None, ZeroDivisionError("oh"))
+    assert task_of(hand).has_failed_tuples, "a PREPARE can come before the worker ends"
     assert task_of(hand).must_yield
     with pytest.raises(
         TaskFailedError, match=r"of component 'spout' failed: ZeroDivisionError: oh; .*raise FailedException"
     ):
         hand.step("spout")
+
+
+def test_a_participant_in_aligned_checkpoints_hears_of_such_messages_at_once() -> None:
+    """A PREPARE that comes next finds them acked, or refuses to cover them."""
+    spout, heard = Messages([], WORDS), Log()
+    hand = driven(spout)
+    task = task_of(hand)
+    task.tell_acked = lambda msg_id: heard.append(("ack", msg_id))
+    task.tell_failed = lambda msg_id: heard.append(("fail", msg_id))
+    poll(hand)
+    task.collector.fail_message(2, FailedException("no"))
+    assert list(heard) == [("ack", 0), ("fail", 2)]
+    hand.step("spout")
+    assert len(heard) == 2
+    assert [entry[0] for entry in spout.log] == ["emitted", "emitted"]
 
 
 def test_set_retry_emits_all_tuples_of_a_message_again_and_puts_them_into_its_letter() -> None:
