@@ -175,7 +175,7 @@ class TopologyBuilder:
                 f"not {shown(parallelism)}",
                 "parallelism",
             )
-        if kind == ComponentKind.COMPONENT_KIND_SPOUT and not definition.outputs:
+        if kind == ComponentKind.COMPONENT_KIND_SPOUT and not definition.outputs and definition.chained is None:
             _refuse(
                 component_id,
                 f"{definition.title} declares no output fields; set 'outputs' on {type(component).__name__}",

@@ -11,11 +11,12 @@ from tupletree.backoff import Backoff
 from tupletree.component import Spout, is_positioned
 from tupletree.errors import UsageError
 from tupletree.streams import local_run
+from tupletree.streams.chained_spout import chained
 from tupletree.streams.drawing import drawn
 from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
-from tupletree.streams.heads import CombiningBolt, NarrowBolt
+from tupletree.streams.heads import CombiningBolt, NarrowBolt, SourceChain
 from tupletree.streams.operators import idle_timeout_ms
 from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
@@ -226,7 +227,11 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
     """Add a component to a topology."""
     head, chain = component.head, component.chain or Chain(component.head.layout, ())
     if head.kind is Kind.SOURCE and not component.is_narrow:
-        spout = builder.set_spout(component.id, head.argument, component.parallelism)
+        given: Spout = head.argument
+        if component.chain is not None:
+            outputs = {stream: layout.fields for stream, layout in chain.emits.items()}
+            given = chained(given, SourceChain(chain), outputs)
+        spout = builder.set_spout(component.id, given, component.parallelism)
         if head.settings.get("retry") is not None:
             spout.set_retry(head.settings["retry"])
         return

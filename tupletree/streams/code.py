@@ -162,6 +162,17 @@ def read(code: Code, layout: Layout, depth: int) -> At:
     return At("k" if layout.has_key else "None", "t" if layout.has_time else "None", "v")
 
 
+def read_row(code: Code, layout: Layout, depth: int) -> At:
+    """Write the line that takes an element from the row ``a`` of a source; return the names of its parts."""
+    if layout.record is None:
+        code.add(depth, "v = a[0]")
+    else:
+        record = code.name("r", layout.record)
+        fields = ", ".join(f"{name}=a[{index}]" for index, name in enumerate(layout.value_fields))
+        code.add(depth, f"v = {record}({fields})")
+    return At("None", "None", "v")
+
+
 def _map(code: Code, step: Step, at: At, depth: int) -> None:
     value = code.variable("v")
     code.add(depth, f"{value} = {code.name('f', step.argument)}({at.value})")

@@ -41,7 +41,7 @@ def reasons(component: Component, components: Components) -> Iterator[str]:
         if component.combines:
             yield "partial values: it adds up for up to 50 ms or 1,000 inputs, and sends one value per key"
     elif head.kind is Kind.SOURCE:
-        yield "source: its executors read, and run no operators"
+        yield "source: its executors read" + ("" if component.chain is not None else ", and run no operators")
     elif isinstance(head.argument, Part):
         yield from _reasons_of_part(head.title, head.argument, component.inputs)
 
@@ -59,10 +59,11 @@ def _lines(component: Component, components: Components) -> Iterator[str]:
 
 def _reason_of_narrow(component: Component, before: Component) -> str:
     """Return why narrow operators do not run in ``before``, where their input comes from."""
-    if before.parallelism != component.parallelism and before.chain is not None:
+    is_source = before.head.kind is Kind.SOURCE and not before.is_narrow
+    if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
-    if before.chain is None and before.head.kind is Kind.SOURCE:
-        return f"source before it: the executors of {before.id} read, and run no operators"
+    if is_source:
+        return f"source before it: {before.id} neither keeps partial values nor tells how far event time has come"
     return f"bolt before it: {before.id} passes tuples on, and runs no operators"
 
 

@@ -9,12 +9,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tupletree._chained import Emit, Row
 from tupletree.async_bolt import AsyncBolt
 from tupletree.collector import BasicCollector, BoltCollector
-from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt
+from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.keyed.watermark import BEFORE_ALL
-from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read
+from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read, read_row
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import check_pair
 from tupletree.streams.layout import Layout
@@ -49,6 +50,26 @@ def follower(chain: Chain, code: Code, title: str) -> Callable[..., None]:
     code.then(chain.then, ARGUMENTS, 1)
     run: Callable[..., None] = code.compiled(title)
     return run
+
+
+class SourceChain:
+    """Runs narrow operators on each row of a source, in the source's own executor (chained_spout.py)."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+
+    def setup(self, context: TopologyContext) -> None:
+        self._title = context.component_id
+
+    def bind(self, emit: Emit) -> Callable[[Row], None]:
+        code = Code({one: f"emit({one!r}, {{row}})" for one in self.chain.emits}, emit=emit)
+        code.add(0, "def run(a):")
+        code.then(self.chain.then, read_row(code, self.chain.layout, 1), 1)
+        run: Callable[[Row], None] = code.compiled(self._title)
+        return run
+
+    def teardown(self) -> None:
+        pass
 
 
 class NarrowBolt(BasicBolt):

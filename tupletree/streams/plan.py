@@ -169,10 +169,31 @@ class Plan:
         component = Component(self._names[head], head, False, self._executors(head), operators=[head])
         self.components.append(component)
         part = head.argument
-        if isinstance(part, Part) and part.takes_chain:
+        if (isinstance(part, Part) and part.takes_chain) or self._can_run_in_source(head):
             component.chain = Chain(head.layout, self._steps(head, head.children, component))
         elif head.children:
             self._leave(head, head.children, Edge(component.id, DEFAULT, head.layout))
+
+    def _can_run_in_source(self, head: Operator) -> bool:
+        """True if the narrow operators after a source, and there are some, can run in the source's own executors.
+
+        They cannot if there are to be more executors than the source has; if partial values are kept, for which the
+        inputs must wait; or if event times are given, since a source does not send its progress.
+        """
+        if head.kind is not Kind.SOURCE or not any(child.is_narrow for child in head.children):
+            return False
+        wanted = self._executors(head)
+        waiting = list(head.children)
+        while waiting:
+            one = waiting.pop()
+            if not one.is_narrow:
+                if isinstance(one.argument, Part) and one.argument.fold is not None:
+                    return False
+                continue
+            if one.kind is Kind.EVENT_TIME or (one.parallelism or self._parallelism) != wanted:
+                return False
+            waiting += one.children
+        return True
 
     def _leave(self, one: Operator, children: Sequence[Operator], edge: Edge) -> None:
         """Connect what takes the output of an operator in another component."""

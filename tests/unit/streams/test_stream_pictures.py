@@ -45,7 +45,7 @@ def builder() -> StreamBuilder:
 REASONS = {
     "lines": ["source: its executors read, and run no operators"],
     "lines-flat_map": [
-        "source before it: the executors of lines read, and run no operators",
+        "own parallelism: 2 executors, and lines has 1",
         "partial values: it adds up for up to 50 ms or 1,000 inputs, and sends one value per key",
     ],
     "lines-count": [
@@ -89,7 +89,7 @@ def test_a_notebook_shows_a_box_for_each_component_and_a_line_for_each_input(bui
 
 
 def test_names_are_escaped_in_the_picture() -> None:
-    builder = StreamBuilder()
+    builder = StreamBuilder(parallelism=2)
     builder.source([1], name="a<b").print(name="&c")
     texts = [element.text for element in ElementTree.fromstring(builder._repr_html_()).iter() if element.text]
     assert "a<b" in texts and "&c" in texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,6 +35,22 @@ def test_narrow_operators_and_what_follows_an_aggregation_are_fused() -> None:
     assert "runs map, filter, key_by\n" in plan
     assert "runs count, map, print\n" in plan
     assert "numbers-count: count, 1 executor\n    from numbers-map, stream default, by key\n" in plan
+
+
+def test_narrow_operators_run_in_the_source_if_they_can() -> None:
+    def of(parallelism: int = 1, source: int = 1) -> Stream[int]:
+        return StreamBuilder(parallelism=parallelism).source([1, 2, 3], name="numbers", parallelism=source)
+
+    fused = of()
+    fused.map(str).sink(Discard())
+    assert components(fused) == ["numbers", "numbers-sink"]
+    apart = [of(parallelism=2), of(source=2), of()]
+    for stream in apart[:2]:
+        stream.map(str).sink(Discard())
+    apart[2].map(str, parallelism=3).sink(Discard())
+    timed = of()
+    timed.event_time(lambda n: n, max_lag=timedelta(0)).sink(Discard())
+    assert [len(components(stream)) for stream in [*apart, timed]] == [3, 3, 3, 3]
 
 
 def test_a_name_is_the_way_to_an_operator_and_no_edit_elsewhere_changes_it() -> None:
