@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -51,11 +50,11 @@ def test_all_poison_and_nothing_else_is_in_the_dead_letters(cluster: DevCluster,
 
 
 @pytest.mark.long
-def test_readmes_first_program_counts_no_word_too_seldom(cluster: DevCluster, tmp_path: Path) -> None:
-    found = re.search(r"## The API\n\n```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert found is not None
-    text = found[1] + "".join(f"# {number % 100} to be or not to be\n" for number in range(30_000))
-    truth = Counter(text.split())
+@pytest.mark.parametrize("heading", ["## The API", "### Spouts and bolts"])
+def test_readmes_programs_count_no_word_too_seldom(cluster: DevCluster, tmp_path: Path, heading: str) -> None:
+    program = README.read_text().partition(heading + "\n")[2].partition("```python\n")[2].partition("```")[0]
+    text = program + "".join(f"# {number % 100} to be or not to be\n" for number in range(30_000))
+    truth, name = Counter(text.split()), heading.rpartition(" ")[2].lower()
     (tmp_path / "words.py").write_text(text)
     states = tmp_path / "states"
     nimbus = next(one for one in cluster.processes if one.role == "nimbus")
@@ -66,8 +65,9 @@ def test_readmes_first_program_counts_no_word_too_seldom(cluster: DevCluster, tm
         "topology.max.spout.pending": 5_000,
     }
     options = [word for key, value in conf.items() for word in ("-c", f"{key}={value}")]
-    assert main(["submit", str(tmp_path / "words.py"), "--name", "words", *options]) == 0
+    assert main(["submit", str(tmp_path / "words.py"), "--name", name, *options]) == 0
     wait_until(lambda: counts(states)["to"] > 5_000, 60, what="it counts")
     kill_a_worker(cluster)
     wait_until(lambda: not truth - counts(states), 60, what="every word is counted")
-    cluster.client.kill("words", wait_secs=0)
+    cluster.client.kill(name, wait_secs=0)
+    wait_until(lambda: not cluster.client.list(), 30, what="it is gone")

@@ -186,7 +186,8 @@ def sink(
 
     The elements of one key go to one task, so that the rows of a key are written in their order.
     """
-    by_key, by_fields = parent.layout.has_key, tuple[str, ...]()
+    by_key = parent.layout.has_key
+    by_fields: tuple[str, ...] = ()
     if fields:
         by_key, by_fields = False, tuple(fields[:1]) if by_key else ()
         parent = _with_fields(parent, tuple(fields))

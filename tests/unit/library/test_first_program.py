@@ -1,4 +1,4 @@
-"""README's first program runs as pasted, in a dozen lines."""
+"""README's first programs run as pasted: that of streams, and that of bolts in a dozen lines."""
 
 from __future__ import annotations
 
@@ -12,38 +12,61 @@ import pytest
 from tupletree.cli.main import main
 
 README = Path(__file__).parents[3] / "README.md"
+HEADINGS = {"lines-count": "## The API\n", "count": "### Spouts and bolts\n"}
+"""The heading above each program, by the component whose state has the counts."""
+LINES = {"lines-count": 9, "count": 12}
 
 
-def first_program() -> str:
-    found = re.search(r"## The API\n\n```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+def program_under(heading: str) -> str:
+    """Return the first Python block under a heading."""
+    return README.read_text().partition(heading)[2].partition("```python\n")[2].partition("```")[0]
+
+
+@pytest.fixture(params=HEADINGS)
+def component(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Path:
+def text(component: str) -> str:
+    return program_under(HEADINGS[component])
+
+
+@pytest.fixture
+def program(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "words.py"
-    path.write_text(first_program())
+    path.write_text(text)
     return path
 
 
-def test_it_has_at_most_twelve_lines() -> None:
-    assert len(first_program().splitlines()) <= 12
+@pytest.mark.parametrize("name", HEADINGS)
+def test_it_has_few_lines(name: str) -> None:
+    assert 0 < len(program_under(HEADINGS[name]).splitlines()) <= LINES[name]
 
 
-def test_it_counts_and_ends(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    truth = Counter(first_program().split())
+def test_it_counts_and_ends(program: Path, text: str, component: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["local", str(program), "--json", "--seconds", "60"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
     [state] = told["states"]
-    assert state["component"] == "count"
-    assert {word: count for word, count in state["entries"]} == truth
+    assert state["component"] == component
+    assert {word: count for word, count in state["entries"]} == Counter(text.split())
     assert told["seconds"] < 60 and told["errors"] == []
 
 
-def test_the_largest_counts_are_printed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_largest_counts_are_printed(
+    program: Path, text: str, component: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["local", str(program), "--seconds", "60"]) == 0
-    printed = capsys.readouterr().out
-    word, count = Counter(first_program().split()).most_common(1)[0]
-    assert f"state of 'count', {len(set(first_program().split()))} keys, the first 20:" in printed
+    printed, counts = capsys.readouterr().out, Counter(text.split())
+    word, count = counts.most_common(1)[0]
+    shown = ", the first 20" if len(counts) > 20 else ""
+    assert f"state of '{component}', {len(counts)} keys{shown}:" in printed
     assert re.search(rf"^ *{re.escape(word)} +{count} *$", printed, re.MULTILINE)
+
+
+def test_the_program_of_streams_prints_each_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "words.py").write_text(program_under("## The API\n"))
+    assert main(["local", str(tmp_path / "words.py"), "--seconds", "60"]) == 0
+    updates = [line for line in capsys.readouterr().out.splitlines() if re.fullmatch(r"\S+: \d+", line)]
+    newest = dict(line.rsplit(": ", 1) for line in updates)
+    assert {word: int(count) for word, count in newest.items()} == Counter(program_under("## The API\n").split())
