@@ -16,8 +16,8 @@ an enclosing function; no text of the user gets into the source.
 
 from __future__ import annotations  # pure
 
-import itertools
 import linecache
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,6 @@ MAX_DEPTH: Final = 15
 """Blocks that are nested in one function. CPython allows 20 loops in each other; what is deeper becomes a function."""
 
 INDENT: Final = "    "
-_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Code:
             body = self.lines + body
         lines = [f"def make({', '.join(self.names)}):", *(INDENT + line for line in body), INDENT + "return run"]
         text = "\n".join([*lines, ""])
-        file = f"<operators of {title}, {next(_numbers)}>"
+        file = f"<operators of {title}, {zlib.crc32(text.encode()):08x}>"  # the same in each life of a task
         space: dict[str, Any] = {}
         exec(compile(text, file, "exec"), space)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # for tracebacks
@@ -211,8 +210,7 @@ def _branch(code: Code, step: Step, at: At, depth: int) -> None:
 
 
 def _through(code: Code, step: Step, at: At, depth: int) -> None:
-    if step.then:
-        code.then(step.then, at, depth)
+    code.then(step.then, at, depth)
 
 
 def _key_by(code: Code, step: Step, at: At, depth: int) -> None:
