@@ -41,6 +41,7 @@ class ColumnSink(TransactionalSink):
         self.plan = Roles(table, keys, replace=values, user=user).plan([(name, columns[name]) for name in columns])
         self._typed = TypedRows(user, columns, key=keys)
         self.fields = self._typed.fields
+        self.key_fields = keys
 
     def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:
         return faults_of(self.stored, rows)

@@ -41,12 +41,14 @@ class TransactionalSink(ABC):
     Attributes:
         title: the name of the system, for messages to people.
         fields: the names of a row's values. A bolt takes the fields of these names from each tuple.
+        key_fields: the fields by which a row replaces an earlier row; rows of one key must come through one task.
         gathers: the number of rows, and of seconds, that RowSinkBolt gathers for a ``write``; None: its own bounds.
         opaque_refusal: why the sink refuses the opaque rule; "" if it does not.
     """
 
     title: ClassVar[str] = "sink"
     fields: Sequence[str]
+    key_fields: Sequence[str] = ()
     gathers: tuple[int, float] | None = None
     opaque_refusal: ClassVar[str] = ""
 

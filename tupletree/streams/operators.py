@@ -184,27 +184,25 @@ def sink(
 ) -> Operator:
     """Add a sink. Raises UsageError if it is none, or the names of its fields are no names of Python.
 
-    The elements of one key go to one task, so that the rows of a key are written in their order.
+    The rows of one key of the sink, or else of the stream, go to one task, in their order: the last replaces the others.
     """
-    by_key = parent.layout.has_key
-    by_fields: tuple[str, ...] = ()
+    has_key = parent.layout.has_key
     if fields:
-        by_key, by_fields = False, tuple(fields[:1]) if by_key else ()
         parent = _with_fields(parent, tuple(fields))
     if isinstance(target, TransactionalSink):
         part = Part(
-            lambda edges, chain, exact: ExactlyOnceSinkBolt(target) if exact else RowSinkBolt(target),
-            by_key=by_key,
-            by_fields=by_fields,
-            settles=True,
+            lambda edges, chain, exact: ExactlyOnceSinkBolt(target) if exact else RowSinkBolt(target), settles=True
         )
     elif isinstance(target, Bolt | BasicBolt):
-        part = _part_of(parent, target)
-        settles = isinstance(target, ExactlyOnceSinkBolt)
-        part = dataclasses.replace(part, by_fields=part.by_fields or by_fields, settles=settles)
+        part = dataclasses.replace(_part_of(parent, target), settles=isinstance(target, ExactlyOnceSinkBolt))
     else:
         hint = ": peek calls a function with each element" if callable(target) else ""
         raise UsageError(f"sink takes a sink of tupletree.connectors or a bolt, not {target!r}{hint}")
+    if not part.by_fields:
+        table = target.sink if isinstance(target, ExactlyOnceSinkBolt | RowSinkBolt) else target
+        own = tuple(table.key_fields) if isinstance(table, TransactionalSink) else ()
+        key = own or (tuple(fields[:1]) if has_key else ())
+        part = dataclasses.replace(part, by_key=parent.layout.has_key and not key, by_fields=key)
     return Operator(Kind.COMPONENT, name, "sink", (parent,), part, parent.layout, parallelism)
 
 

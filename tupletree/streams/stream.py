@@ -141,6 +141,8 @@ class Stream(Generic[T]):
 
         ``fields``: names for the key, if there is one, and the parts of the element. Without them, the sink finds the
         fields as a bolt does: see ``process``.
+
+        Rows of one key, of the table or else of the stream, are written by one executor, in their order.
         """
         operators.sink(self.operator, sink, fields, **placing)
 
