@@ -34,7 +34,7 @@ IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._com
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
-LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300
+LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
 
 .PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
 

@@ -61,7 +61,7 @@ def simulate(
     unknown = [kind for kind in faults if kind not in KINDS]
     if unknown or isinstance(faults, str):
         raise UsageError(f"faults are among {', '.join(KINDS)}, not {faults!r}")
-    own = {**(topology.conf if isinstance(topology, Topology) else {}), **(conf or {})}
+    own = dict(conf or {})
     config.validate(own)
     source = _Prepared(topology) if isinstance(topology, Topology) else topology
     return _sum(_judged(source, seed, faults, check, own) for seed in seeds)
@@ -89,6 +89,7 @@ class _Prepared:
         for name, definition in topology.components.items():
             if isinstance(definition.component, AsyncBolt):
                 raise UsageError(f"simulate cannot run bolt {name!r}: an AsyncBolt needs an event loop in real time")
+        config.validate(topology.conf)
         self.topology = topology
         self.spec = topology.spec()
 
@@ -129,7 +130,8 @@ def _run(
     before = random.getstate()
     random.seed(seed)
     prepared = source if isinstance(source, _Prepared) else _Prepared(source())
-    run = Run(seed, prepared.topology, prepared.spec, own, kinds, is_telling=is_telling)
+    settings = {**prepared.topology.conf, **own}
+    run = Run(seed, prepared.topology, prepared.spec, settings, kinds, is_telling=is_telling)
     try:
         _check(check, run.run())
     except WrongRunError as error:
