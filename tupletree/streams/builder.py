@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, TypeVar, get_args, overload
@@ -88,7 +89,8 @@ class StreamBuilder:
         elements: leave their parallelism at 1.
 
         ``retry``: the attempts at an element that fails, and the pauses between them; None: those of the spout, which
-        for functions and collections have no end. What is given up is reported as an error.
+        for functions and collections have no end. What is given up is reported as an error. Not for exactly_once, where
+        an element that fails takes the program back to its last checkpoint.
 
         Raises:
             UsageError: ``source`` is none of these, or its fields are not those of ``rows``.
@@ -156,13 +158,14 @@ class StreamBuilder:
     ) -> None:
         """Run the program in threads of this process, until its sources are at their end, or for ``seconds``.
 
-        ``seconds``: 0 for no limit. ``conf``: settings of the topology.
+        ``seconds``: 0 for no limit but Ctrl-C, after which this method returns. ``conf``: settings of the topology.
 
         Raises:
             UsageError, TopologyError: as ``topology``.
             TaskFailedError: a function of the program raised.
         """
-        local_run.run(self.topology(guarantee), seconds, conf or {}, lambda: False)
+        with contextlib.nullcontext() if seconds else contextlib.suppress(KeyboardInterrupt):
+            local_run.run(self.topology(guarantee), seconds, conf or {}, lambda: False)
 
     def collect(self, stream: Stream[T], count: int, seconds: float = 20) -> list[T]:
         """Return the first elements of a stream: see ``Stream.collect``."""
@@ -215,6 +218,11 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
             raise UsageError(
                 f"exactly_once cannot hold: source '{component.id}', a {type(part).__name__}, cannot go back to a "
                 f"position, as it has no checkpoint_state and restore_state; use at_least_once, or another source"
+            )
+        if component.head.settings.get("retry") is not None:
+            raise UsageError(
+                f"exactly_once has no use for the retry of source '{component.id}': an element that fails takes the "
+                f"program back to its last checkpoint; catch the error in the function that meets it"
             )
         if isinstance(part, Part) and part.settles is False:
             raise UsageError(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tupletree import BasicBolt, Spout
+from tupletree.backoff import Backoff
 from tupletree.component import BasicCollector
 from tupletree.connectors.files import FileSpout
 from tupletree.connectors.sqlite import SqliteSink
@@ -153,6 +154,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a source that cannot go back": (
         lambda: StreamBuilder().source(Ticks()).print().builder.topology("exactly_once"),
         "exactly_once cannot hold: source 'source', a Ticks, cannot go back to a position",
+    ),
+    "a retry": (
+        lambda: StreamBuilder().source([1], retry=Backoff(max_attempts=2)).print().builder.topology("exactly_once"),
+        "exactly_once has no use for the retry of source 'source': an element that fails takes the program back",
     ),
     "a sink that cannot commit": (
         lambda: ((s := numbers()).sink(Discard()), s.builder.topology("exactly_once")),
