@@ -37,6 +37,7 @@ from tupletree import (
 from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
 from tupletree.keyed import KeyState, Timers, WindowBounds
+from tupletree.streams import KeyedStream, Stream, StreamBuilder, Table
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
 
 
@@ -234,3 +235,37 @@ def main() -> None:
         print(list(lines(client, record.id, 6700)), record.conf, record.raw.SerializeToString())
         if client.health().verdict != "healthy":
             print(*(one.sentence for one in client.health().faults))
+
+
+def spoken() -> Iterator[str]:
+    yield "to be"
+
+
+def readings() -> Iterator[float | None]:
+    yield None
+    yield 1.5
+
+
+def means(total: tuple[int, int], amount: int) -> tuple[int, int]:
+    return total[0] + amount, total[1] + 1
+
+
+def no_total() -> tuple[int, int]:
+    return 0, 0
+
+
+def streams() -> Topology:
+    """A program of streams: element types follow from the functions."""
+    builder = StreamBuilder(parallelism=2)
+    words = builder.source(spoken, retry=Backoff(max_attempts=3)).flat_map(str.split).filter(lambda word: len(word) > 1)
+    counts: Table[str, int] = words.key_by(lambda word: word).count()
+    pairs: Stream[tuple[str, int]] = counts.filter(lambda count: count > 1).items()
+    pairs.map(lambda pair: pair[0].upper() + str(pair[1])).print()
+    halves: Stream[float] = builder.source(readings).map(lambda reading: reading / 2)
+    halves.peek(print)
+    amounts = builder.source([Sale("north", 5)]).key_by(lambda sale: sale.shop).map(lambda sale: sale.amount)
+    sums: Table[str, int] = amounts.sum()
+    both: KeyedStream[str, tuple[int, int]] = amounts.aggregate(no_total, means)
+    both.map(lambda total: total[0] / total[1]).print()
+    print(sums.collect(2)[0], builder.explain())
+    return builder.topology("at_least_once")

@@ -1,4 +1,4 @@
-"""Topology files: ordinary modules with a topology, its builder, or a callable that returns either."""
+"""Topology files: modules with a topology, its builder or pipeline, or a callable that returns one of these."""
 
 from __future__ import annotations
 
