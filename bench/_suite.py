@@ -46,6 +46,19 @@ SUITE: Final = (
             "state": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state default",
             "state-aligned": f"--workers 2 --spouts 2 --split plain {WORDS} {IN_STATE} --state aligned",
             "combined": f"--workers 2 --spouts 2 --split combined {WORDS} {HELD}",
+            "streams": f"--workers 2 --spouts 2 --split streams {WORDS} {IN_STATE} --state default",
+            "streams-combined": f"--workers 2 --spouts 2 --split streams-combined {WORDS} {IN_STATE} --state default",
+            "streams-aligned": f"--workers 2 --spouts 2 --split streams {WORDS} {IN_STATE} --state aligned",
+        },
+    ),
+    Bench(
+        "chain",
+        "map, filter and map, as three bolts and fused by streams",
+        "words_per_s",
+        {
+            f"{way}-{message}": f"--way {way} --message {message} --workers 1 --ackers 1 --sentences 300000"
+            for message in ("word", "sentence")
+            for way in ("bolts", "streams")
         },
     ),
     Bench(

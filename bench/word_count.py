@@ -10,8 +10,13 @@ the end the counts must be those of the sentences, else the exit status is 1.
 --split says how words are emitted: one by one (plain); by a generator (yield); all of a sentence by one emit_many
 (many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once per distinct word
 (combined). For combined, --pending should be a few times the sentences that all combiners hold: --held 5000
---pending 30000. Tracked sentences are emitted one by one with plain and yield, otherwise sixteen at a time. Under full
-load the latency of a tree is the number of pending trees divided by the rate, so --pending determines the latency.
+--pending 30000. Tracked sentences are emitted one by one with plain, yield and streams, otherwise sixteen at a time.
+Under full load the latency of a tree is the number of pending trees divided by the rate, so --pending determines the
+latency.
+
+With streams the topology is made of a program, flat_map, key_by and count, whose updates reach a function, each of
+them. In streams-combined words are counted before the exchange too, for up to a thousand sentences. The counts are in
+a state in both: --state aligned is the guarantee exactly_once, every other --state is at_least_once.
 
 With --state the counts are a state in memory with a checkpoint per second, and the acks of sentences wait for the
 checkpoint: --pending must be more than the sentences of a second, and --sentences several times --pending.
@@ -41,6 +46,7 @@ from typing import Any
 from bench import _cli
 from bench._cli import WrongResultError
 from bench._flow import Run, drive
+from bench._updates import Updates
 from bench._words import (
     AddCounts,
     Count,
@@ -57,6 +63,7 @@ from tupletree import BasicBolt, Bolt, Topology, TopologyBuilder
 from tupletree.cli.main import main as cli_main
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.config import defaults
+from tupletree.streams import StreamBuilder
 from tupletree.testing import DevCluster
 
 __all__ = ["measure", "sentences"]
@@ -96,6 +103,12 @@ class TimedSentences(Sentences):
             "p99_ms": round(1000 * latencies_s[len(latencies_s) * 99 // 100], 2),
         }
 
+    def checkpoint_state(self) -> int:
+        return self.next
+
+    def restore_state(self, state: Any) -> None:
+        self.next = state
+
 
 class BlocksOfSentences(TimedSentences):
     """Same as TimedSentences, but with ``TIMED_EVERY`` sentences per call."""
@@ -114,8 +127,10 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
     """Return the topology of spouts, split and count, with each bolt once per worker. Spouts share the sentences."""
     builder, workers = TopologyBuilder(), arguments.workers
     spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
-    if arguments.ackers and arguments.split not in ("plain", "yield"):
+    if arguments.ackers and arguments.split not in ("plain", "yield", "streams"):
         spout = BlocksOfSentences
+    if arguments.split.startswith("streams"):
+        return streams(spout(directory, arguments.sentences // arguments.spouts), arguments, directory)
     builder.set_spout("sentences", spout(directory, arguments.sentences // arguments.spouts), arguments.spouts)
     kinds: dict[str, Callable[[], Bolt | BasicBolt]] = {
         "plain": Split,
@@ -131,6 +146,15 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
         count = CountInState
     builder.set_bolt("count", count(directory), workers).fields_grouping("split", ["word"])
     return builder.create_topology()
+
+
+def streams(spout: Sentences, arguments: argparse.Namespace, directory: str) -> Topology:
+    """Return the same as a program of streams."""
+    builder = StreamBuilder(parallelism=arguments.workers)
+    sentences = builder.source(spout, name="sentences", parallelism=arguments.spouts)
+    words = sentences.flat_map(str.split).key_by(lambda word: word)
+    words.count(combine=arguments.split == "streams-combined", name="count").items().peek(Updates(directory))
+    return builder.topology("exactly_once" if arguments.state == "aligned" else "at_least_once")
 
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -211,7 +235,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sentences", type=int, default=300_000)
     parser.add_argument("--pending", type=int, default=6_000, help="topology.max.spout.pending (%(default)s)")
     parser.add_argument(
-        "--split", choices=("plain", "yield", "many", "combined"), default="plain", help="how words are emitted"
+        "--split",
+        choices=("plain", "yield", "many", "combined", "streams", "streams-combined"),
+        default="plain",
+        help="how words are emitted (%(default)s)",
     )
     parser.add_argument("--held", type=int, default=200, help="sentences per combiner (%(default)s)")
     parser.add_argument("--state", choices=("none", "default", "aligned"), default="none", help="state of count")

@@ -1,10 +1,13 @@
-"""The word count on Tupletree and on other stream processors, in one run.
+"""The same programs on Tupletree and on other stream processors, in one run.
 
     python -m bench.peers setup [--only bytewax,pathway]
     python -m bench.peers --rounds 5 --sentences 300000 --json [--record] [--only bytewax,pathway]
+    python -m bench.peers --table streams --rounds 5
 
-In each round every configuration runs once. Figures are medians over the rounds. A ratio is the speed-up of tupletree-2
-(two workers, one acker, every sentence tracked; always included). README.md beside this file says what is timed. The
+--table says what is compared: the word count (words), the word count by tupletree.streams (streams), or a chain of map,
+filter and map (chain). In each round every configuration runs once. Figures are medians over the rounds. A ratio is the
+speed-up of the table's base, which is always included: of words, tupletree-2 (two workers, one acker, every sentence
+tracked). README.md beside this file says what is timed. The
 exit status is 1 if a configuration failed or counted wrong. A peer that is not installed is listed with the reason.
 """
 
@@ -20,7 +23,7 @@ from bench._record import record
 from bench.peers import environments, report
 from bench.peers.comparison import Comparison, compare
 from bench.peers.environments import UnavailableError
-from bench.peers.rows import PEERS, UnknownRowError, chosen
+from bench.peers.rows import PEERS, TABLES, UnknownRowError, chosen
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,17 +31,18 @@ def main(argv: Sequence[str]) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
     try:
-        rows = chosen(arguments.only)
+        table = TABLES[arguments.table]
+        rows = chosen(arguments.only, table)
     except UnknownRowError as error:
         parser.error(str(error))
     venvs = arguments.venvs.expanduser()
     if arguments.command == "setup":
         return set_up(venvs, [peer for peer in PEERS if any(row.peer == peer for row in rows)])
-    plan = Comparison(arguments.rounds, arguments.sentences, venvs, arguments.timeout)
+    plan = Comparison(arguments.rounds, arguments.sentences, venvs, arguments.timeout, table.base)
     result = compare(rows, plan, lambda line: print(line, file=sys.stderr, flush=True))
     if arguments.record:
         config = {"rounds": plan.rounds, "sentences": plan.sentences, "rows": [row.name for row in rows]}
-        record("peers", config, result)
+        record(table.record, config, result)
     print(json.dumps(result) if arguments.json else report.table(result))
     return 0 if all(row["exact"] for row in result["rows"].values()) else 1
 
@@ -61,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", nargs="?", choices=("run", "setup"), default="run")
+    parser.add_argument("--table", choices=TABLES, default="words", help="what is compared (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=300_000)
     parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="comma-separated peers or rows")

@@ -16,22 +16,22 @@ from typing import Any, Final
 from bench.peers import environments, report, trial
 from bench.peers.environments import UnavailableError
 from bench.peers.programs.marks import Settings
-from bench.peers.rows import BASE, OURS, Row
+from bench.peers.rows import OURS, Row
 from bench.word_count import sentences
 
 DISTINCT_SENTENCES: Final = 20_000
 WORKLOAD: Final = ("--ackers", "1", "--json")
-COMBINED: Final = ("--held", "5000", "--pending", "30000")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The size of the comparison: number of rounds and sentences, and the folder of the peers' environments."""
+    """The size of the comparison: number of rounds and sentences, the folder of the peers' environments, the base."""
 
     rounds: int
     sentences: int
     venvs: Path
     timeout_s: float
+    base: str
 
 
 def compare(rows: Sequence[Row], plan: Comparison, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def compare(rows: Sequence[Row], plan: Comparison, tell: Callable[[str], None]) 
             except trial.FailedError as error:
                 wrong[row.name] = str(error)
     done = {row.name: _outcome(measured[row.name], wrong.get(row.name)) for row in able}
-    return {"base": BASE, "rows": done, "ratios": report.ratios(done, BASE), "unavailable": unavailable}
+    return {"base": plan.base, "rows": done, "ratios": report.ratios(done, plan.base), "unavailable": unavailable}
 
 
 def _turns(rows: Sequence[Row], rounds: int) -> Iterator[tuple[int, Row]]:
@@ -82,31 +82,30 @@ def _places(rows: Sequence[Row], venvs: Path) -> tuple[dict[str, Path], dict[str
 
 
 def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: float) -> dict[str, Any]:
-    lengths = [len(line.split()) for line in file.read_text().splitlines()]
-    rounds, rest = divmod(count, len(lengths))
+    lines = [line.split() for line in file.read_text().splitlines()]
+    keeps = row.keeps
+    words = _in_all(list(map(len, lines)), count)
     program = trial.Program(
         command=[str(place / "bin" / "python"), "-m", f"bench.peers.programs.{row.program}"],
         environment={"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"},
         settings=Settings(str(file), count, row.parallelism, "", row.options),
-        words=rounds * sum(lengths) + sum(lengths[:rest]),
+        words=words,
+        counted=words if keeps is None else _in_all([sum(map(keeps, line)) for line in lines], count),
         timeout_s=timeout_s,
     )
     return trial.measure(program)
 
 
+def _in_all(lengths: Sequence[int], count: int) -> int:
+    """Return the sum of ``count`` lengths, which are these over and over."""
+    rounds, rest = divmod(count, len(lengths))
+    return rounds * sum(lengths) + sum(lengths[:rest])
+
+
 def _measure_ours(row: Row, count: int, timeout_s: float) -> dict[str, Any]:
-    """Measure Tupletree by ``python -m bench.word_count``, which compares every word's count with the truth."""
-    variant = [
-        f"--workers={row.parallelism}",
-        f"--spouts={row.parallelism}",
-        "--sentences",
-        str(count),
-        "--split",
-        row.options["split"],
-    ]
-    if row.options["split"] == "combined":
-        variant += COMBINED
-    command = [sys.executable, "-m", "bench.word_count", *variant, *WORKLOAD]
+    """Measure Tupletree by a bench such as ``bench.word_count``, which compares every word's count with the truth."""
+    variant = ["--workers", str(row.parallelism), "--sentences", str(count), *row.arguments]
+    command = [sys.executable, "-m", f"bench.{row.program}", *variant, *WORKLOAD]
     try:
         ended = subprocess.run(command, cwd=trial.ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:

@@ -1,14 +1,17 @@
-"""The rows of the comparison: the configurations of Tupletree and of each peer, and the selection for a run."""
+"""The rows of the comparisons: the configurations of Tupletree and of each peer, and the selection for a run."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bench.peers.programs import chain
+
 OURS: Final = "tupletree"
 BASE: Final = "tupletree-2"
+PENDING_IN_STATE: Final = ("--pending", "600000")
 
 
 class UnknownRowError(Exception):
@@ -17,13 +20,19 @@ class UnknownRowError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration. ``share``: the row counts one in ``share`` of the sentences, for rows that are far slower."""
+    """One configuration.
+
+    ``program``: the module of the program; of ours, the bench, with its ``arguments``. ``share``: the row counts one in
+    ``share`` of the sentences, for rows that are far slower. ``keeps``: true for the words that reach the sink.
+    """
 
     name: str
     program: str
     parallelism: int
     options: Mapping[str, Any] = field(default_factory=dict)
     share: int = 1
+    arguments: Sequence[str] = ()
+    keeps: Callable[[str], bool] | None = None
 
     @property
     def peer(self) -> str:
@@ -31,13 +40,53 @@ class Row:
         return self.name.partition("-")[0]
 
 
+@dataclass(frozen=True)
+class Table:
+    """Rows that are compared with each other. ``base``: the row whose speed-up is told; always measured.
+
+    ``record``: the name under which the result is kept.
+    """
+
+    record: str
+    base: str
+    rows: Sequence[Row]
+
+
 def _ours() -> list[Row]:
     ways = (("", "plain"), ("-yield", "yield"), ("-many", "many"), ("-combined", "combined"))
+    combined = ("--held", "5000", "--pending", "30000")
     return [
-        Row(f"tupletree{suffix}-{workers}", "", workers, {"split": split})
-        for suffix, split in ways
-        for workers in ((1, 2) if split == "plain" else (2,))
+        _words(f"tupletree{suffix}-{workers}", workers, "--split", way, *(combined if way == "combined" else ()))
+        for suffix, way in ways
+        for workers in ((1, 2) if way == "plain" else (2,))
     ]
+
+
+def _words(name: str, workers: int, *arguments: str) -> Row:
+    return Row(name, "word_count", workers, arguments=("--spouts", str(workers), *arguments))
+
+
+def _our_streams() -> list[Row]:
+    ways = (("each", "streams"), ("combined", "streams-combined"))
+    guarantees = (("", "default"), ("-exactly-once", "aligned"))
+    return [
+        _words(
+            f"tupletree-streams-{way}{suffix}-{workers}", workers, "--split", split, "--state", state, *PENDING_IN_STATE
+        )
+        for way, split in ways
+        for suffix, state in guarantees
+        for workers in ((1, 2) if state == "default" else (2,))
+    ]
+
+
+def _chain() -> list[Row]:
+    ours = [
+        Row(f"tupletree-{way}-{message}-1", "chain", 1, arguments=("--way", way, "--message", message))
+        for message in ("word", "sentence")
+        for way in ("bolts", "streams")
+    ]
+    options = {"flow": "bytewax_chain", "batch_size": 100, "recovery": False}
+    return [*ours, Row("bytewax-chain-1", "bytewax_start", 1, options, keeps=chain.is_kept)]
 
 
 def _bytewax() -> list[Row]:
@@ -47,7 +96,7 @@ def _bytewax() -> list[Row]:
             f"bytewax-{way}{'-recovery' if recovery else ''}-{processes}",
             "bytewax_start",
             processes,
-            {"way": way, "batch_size": batch_size, "recovery": recovery, "snapshot_s": 1},
+            {"flow": "bytewax_words", "way": way, "batch_size": batch_size, "recovery": recovery, "snapshot_s": 1},
         )
         for way, batch_size in batch_sizes.items()
         for recovery in (False, True)
@@ -107,21 +156,35 @@ def _storm() -> list[Row]:
 
 
 ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway(), *_flink(), *_spark(), *_storm())
+TABLES: Final[Mapping[str, Table]] = {
+    "words": Table("peers", BASE, ROWS),
+    "streams": Table(
+        "peers_streams",
+        BASE,
+        (
+            *(row for row in ROWS if row.name in (BASE, "tupletree-1", "tupletree-combined-2")),
+            *_our_streams(),
+            *(row for row in ROWS if row.peer == "bytewax" and not row.options["recovery"]),
+        ),
+    ),
+    "chain": Table("peers_chain", "tupletree-streams-word-1", _chain()),
+}
 PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))
 
 
-def chosen(only: Sequence[str]) -> list[Row]:
-    """Return the rows with these names or prefixes; without names, all rows. The base of the ratios is always included.
+def chosen(only: Sequence[str], table: Table = TABLES["words"]) -> list[Row]:
+    """Return the rows of a table with these names or prefixes; without names, all rows. The base is always included.
 
     Raises:
         UnknownRowError: no row has such a name; the message suggests the nearest name.
     """
+    rows = table.rows
     for name in only:
-        if not any(_selects(name, row) for row in ROWS):
-            near = difflib.get_close_matches(name, [OURS, *PEERS, *(row.name for row in ROWS)], 1)
+        if not any(_selects(name, row) for row in rows):
+            near = difflib.get_close_matches(name, [OURS, *PEERS, *(row.name for row in rows)], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UnknownRowError(f"no peer or row is called {name}{hint}")
-    return [row for row in ROWS if not only or row.name == BASE or any(_selects(name, row) for name in only)]
+    return [row for row in rows if not only or row.name == table.base or any(_selects(name, row) for name in only)]
 
 
 def _selects(name: str, row: Row) -> bool:

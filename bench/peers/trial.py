@@ -34,12 +34,16 @@ class FailedError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """A program to run: the command, its additional environment, its settings, and the expected number of words."""
+    """A program to run: the command, its additional environment, its settings, and the number of words.
+
+    ``counted``: the number of words that the sinks will count.
+    """
 
     command: Sequence[str]
     environment: Mapping[str, str]
     settings: marks.Settings
     words: int
+    counted: int
     timeout_s: float
 
 
@@ -83,7 +87,7 @@ def _watch(leader: subprocess.Popen[bytes], marked: Path, program: Program) -> d
         told = marks.read(marked)
         if told.first_s is not None:
             before_s = session.cpu_s(leader.pid) if before_s is None else before_s
-            is_done = told.words >= program.words
+            is_done = told.words >= program.counted
             used_s = session.cpu_s(leader.pid) - before_s if is_done else 0.0
             if is_done or time.monotonic() > memory_s + MEMORY_S:
                 peaks_kb |= session.peak_rss_kb(leader.pid)
@@ -91,18 +95,19 @@ def _watch(leader: subprocess.Popen[bytes], marked: Path, program: Program) -> d
             if is_done:
                 break
         if is_over:
-            raise FailedError(f"it ended after {told.words} of {program.words} words")
+            raise FailedError(f"it ended after {told.words} of {program.counted} words")
         if time.monotonic() > deadline_s:
-            raise FailedError(f"it counted {told.words} of {program.words} words in {program.timeout_s:g} s")
+            raise FailedError(f"it counted {told.words} of {program.counted} words in {program.timeout_s:g} s")
         time.sleep(NOTICE_S)
     with contextlib.suppress(subprocess.TimeoutExpired):
         leader.wait(GRACE_S)
-    return _figures(marks.read(marked), program.words, used_s, sum(peaks_kb.values()) / 1024)
+    return _figures(marks.read(marked), program, used_s, sum(peaks_kb.values()) / 1024)
 
 
-def _figures(told: marks.Told, words: int, used_s: float, memory_mb: float) -> dict[str, Any]:
-    if told.words != words or told.first_s is None:
-        raise FailedError(f"it counted {told.words} words, not {words}")
+def _figures(told: marks.Told, program: Program, used_s: float, memory_mb: float) -> dict[str, Any]:
+    if told.words != program.counted or told.first_s is None:
+        raise FailedError(f"it counted {told.words} words, not {program.counted}")
+    words = program.words
     elapsed_s = told.last_s - told.first_s
     return {
         "words": words,

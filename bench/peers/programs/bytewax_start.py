@@ -1,4 +1,4 @@
-"""Starts the processes of a bytewax dataflow and waits for them, like an orchestrator."""
+"""Starts the processes of a bytewax dataflow, that of the option ``flow``, and waits for them, like an orchestrator."""
 
 # mypy: disable-error-code="import-not-found"
 
@@ -13,16 +13,15 @@ from pathlib import Path
 
 from bench.peers.programs import marks
 
-FLOW = "bench.peers.programs.bytewax_words:flow()"
-
 
 def main() -> int:
     """Run until the dataflow ends. Return the exit status of the first failed process, or 0."""
     settings = marks.settings()
     with tempfile.TemporaryDirectory() as directory:
         recovery = _recovery(Path(directory), settings) if settings.options["recovery"] else []
+        flow = f"bench.peers.programs.{settings.options['flow']}:flow()"
         processes = [
-            subprocess.Popen([sys.executable, "-m", "bytewax.run", FLOW, *place, *recovery])
+            subprocess.Popen([sys.executable, "-m", "bytewax.run", flow, *place, *recovery])
             for place in _places(settings.parallelism)
         ]
         return next((status for status in [process.wait() for process in processes] if status), 0)

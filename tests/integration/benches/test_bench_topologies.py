@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import async_http, latency, start, storm_perf, webhooks, word_count, yahoo
+from bench import async_http, chain, latency, start, storm_perf, webhooks, word_count, yahoo
 from tupletree.testing import DevCluster
 
 WORKERS = 2
@@ -46,6 +46,9 @@ def words(**changed: Any) -> Namespace:
         pytest.param({"split": "yield"}, marks=pytest.mark.long),
         pytest.param({"state": "default"}, marks=pytest.mark.long),
         pytest.param({"state": "aligned"}, marks=pytest.mark.long),
+        {"split": "streams", "spouts": 2},
+        pytest.param({"split": "streams-combined"}, marks=pytest.mark.long),
+        pytest.param({"split": "streams", "state": "aligned"}, marks=pytest.mark.long),
     ],
     ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
 )
@@ -54,6 +57,13 @@ def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
     assert result["acked"] == (300 if changed.get("ackers", 1) else 0)
     assert ("p99_ms" in result) == bool(changed.get("ackers", 1))
     assert {"words_per_s", "wall_s", "cpu_s", "cpu_us_per_word", "peak_rss_mb", "others_cores"} <= result.keys()
+
+
+@pytest.mark.parametrize("message", ["word", "sentence"])
+@pytest.mark.parametrize("way", ["bolts", "streams"])
+def test_chain(cluster: DevCluster, way: str, message: str) -> None:
+    given = Namespace(way=way, message=message, workers=WORKERS, ackers=1, sentences=300, pending=100, timeout=60.0)
+    assert {"words_per_s", "cpu_us_per_word"} <= chain.measure_on(cluster, given).keys()
 
 
 @pytest.mark.parametrize("rate", [0.0, 500.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from bench.peers.environments import UnavailableError
 from bench.peers.programs import marks
 from bench.peers.programs.files import WarmedUp
 from bench.peers.programs.marks import Settings
-from bench.peers.rows import BASE, PEERS, ROWS, UnknownRowError, chosen
+from bench.peers.rows import BASE, PEERS, ROWS, TABLES, Table, UnknownRowError, chosen
 from tupletree.testing import wait_until
 
 COUNT = """
@@ -35,13 +36,19 @@ def names(*only: str) -> list[str]:
 
 def program(code: str, file: Path, timeout_s: float = 60) -> trial.Program:
     file.write_text("one two\nthree\n")
-    return trial.Program([sys.executable, "-c", code], {}, Settings(str(file), 3, 1, "", {}), 5, timeout_s)
+    return trial.Program([sys.executable, "-c", code], {}, Settings(str(file), 3, 1, "", {}), 5, 5, timeout_s)
 
 
 def test_rows_are_chosen_by_peer_or_by_the_beginning_of_a_name() -> None:
     assert names() == [row.name for row in ROWS]
     assert names("bytewax-batched-2") == [BASE, "bytewax-batched-2"]
     assert names("pathway") == [BASE, *(row.name for row in ROWS if row.peer == "pathway")]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_the_base_of_a_table_is_always_measured(table: Table) -> None:
+    assert table.base in [row.name for row in chosen(["bytewax"], table)]
+    assert len({row.name for row in table.rows}) == len(table.rows)
 
 
 def test_a_name_that_nothing_has_is_refused_with_the_nearest() -> None:
@@ -83,6 +90,12 @@ def test_a_program_that_counts_right_has_figures(tmp_path: Path) -> None:
     assert figures["words"] == 5
     assert figures["words_per_s"] > 0
     assert figures["cpu_us_per_word"] >= 0
+
+
+def test_sinks_may_get_fewer_words_than_there_are(tmp_path: Path) -> None:
+    code = COUNT + "words -= 2\n" + TELL
+    figures = trial.measure(dataclasses.replace(program(code, tmp_path / "sentences"), counted=3))
+    assert figures["words"] == 5
 
 
 @pytest.mark.parametrize(
