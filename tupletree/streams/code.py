@@ -6,12 +6,12 @@
         for v1 in f0(v0):
             if f1(v1):
                 k1 = f2(v1)
-                if type(k1) not in plain:
-                    check_key(k1)
-                emit([k1, v1], a)
+                if type(k1) is not str and type(k1) not in plain:
+                    checked_key(k1)
+                emit((k1, v1), a)
 
 so that an element costs the calls of the user's functions and nothing else. The functions of the user are arguments of
-an enclosing function; no text of the user gets into the source.
+an enclosing function; no text of the user gets into the source. A function such as ``lambda word: word`` is not called.
 """
 
 from __future__ import annotations  # pure
@@ -21,6 +21,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Final
 
 from tupletree.streams.elements import PLAIN, checked_key, milliseconds
@@ -32,6 +33,7 @@ MAX_DEPTH: Final = 15
 """Blocks that are nested in one function. CPython allows 20 loops in each other; what is deeper becomes a function."""
 
 INDENT: Final = "    "
+_SAME: Final = (lambda element: element).__code__.co_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +138,24 @@ def folded_text(code: Code, fold: Fold, value: str, exists: str, at: At) -> str:
 
 
 def row_text(layout: Layout, at: At) -> str:
-    """Return the text of the list of values in which an element travels."""
+    """Return the text of the row of values in which an element travels."""
     parts = ([at.key] if layout.has_key else []) + ([at.time] if layout.has_time else [])
-    if layout.record is None:
+    if not layout.has_value:
+        pass
+    elif layout.record is None:
         parts.append(at.value)
     elif layout.is_dataclass:
         parts += [f"{at.value}.{name}" for name in layout.value_fields]
     else:
         parts.append(f"*{at.value}")
-    return f"[{', '.join(parts)}]"
+    return f"({', '.join(parts)},)"
+
+
+def called(code: Code, function: Any, argument: str) -> str:
+    """Return the text of a call of a function with one argument."""
+    if isinstance(function, FunctionType) and function.__code__.co_code == _SAME and function.__code__.co_argcount:
+        return argument
+    return f"{code.name('f', function)}({argument})"
 
 
 def read(code: Code, layout: Layout, depth: int) -> At:
@@ -153,7 +164,9 @@ def read(code: Code, layout: Layout, depth: int) -> At:
         code.add(depth, f"k = a[{layout.key_field!r}]")
     if layout.has_time:
         code.add(depth, f"t = a[{layout.time_field!r}]")
-    if layout.record is None:
+    if not layout.has_value:
+        pass
+    elif layout.record is None:
         code.add(depth, f"v = a[{layout.value_fields[0]!r}]")
     else:
         record = code.name("r", layout.record)
@@ -174,7 +187,7 @@ def read_row(code: Code, layout: Layout, depth: int) -> At:
 
 def _map(code: Code, step: Step, at: At, depth: int) -> None:
     value = code.variable("v")
-    code.add(depth, f"{value} = {code.name('f', step.argument)}({at.value})")
+    code.add(depth, f"{value} = {called(code, step.argument, at.value)}")
     code.then(step.then, At(at.key, at.time, value), depth)
 
 
@@ -215,8 +228,8 @@ def _through(code: Code, step: Step, at: At, depth: int) -> None:
 
 def _key_by(code: Code, step: Step, at: At, depth: int) -> None:
     key = code.variable("k")
-    code.add(depth, f"{key} = {code.name('f', step.argument)}({at.value})")
-    code.add(depth, f"if type({key}) not in plain:")
+    code.add(depth, f"{key} = {called(code, step.argument, at.value)}")
+    code.add(depth, f"if type({key}) is not str and type({key}) not in plain:")
     code.add(depth + 1, f"checked_key({key})")
     if step.then:
         code.then(step.then, At(key, at.time, at.value), depth)

@@ -185,7 +185,7 @@ class CombiningBolt(Bolt):
         for stream, partials in self._partials.items():
             if partials:
                 is_empty = False
-                self.collector.emit_combined(list(map(list, partials.items())), inputs, stream)
+                self.collector.emit_combined(partials.items(), inputs, stream)
                 partials.clear()
         if is_empty:
             self.collector.ack_many(inputs)
@@ -237,14 +237,15 @@ class AggregateBolt(KeyedHead):
         self.fold = fold
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
-        code.add(3, f"s = get({at.key}, missing)")
-        code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
+        if self.fold.is_count:
+            code.add(3, f"v = get({at.key}, 0) + {'v' if edge.is_partial else 1}")
+        else:
+            code.add(3, f"s = get({at.key}, missing)")
+            code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
         code.add(3, f"put({at.key}, v)")
 
     def _new_value(self, code: Code, is_partial: bool) -> str:
         fold = self.fold
-        if fold.is_count and not is_partial:
-            return "1 if s is missing else s + 1"
         if fold.is_sum:
             return "v if s is missing else s + v"
         if is_partial:

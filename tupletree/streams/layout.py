@@ -4,6 +4,7 @@
     key, value                        an element of a keyed stream
     key, time, value                  ... with event time, in milliseconds
     key, time, user, amount           ... whose elements are objects of a NamedTuple or dataclass with these fields
+    key                               to an operator that needs no more, such as count
 
 An object of a record travels as its fields, so that a sink finds its columns, and no class must be marked.
 """
@@ -31,16 +32,20 @@ class Layout:
         has_key, has_time: each element has a key, or an event time.
         record: the NamedTuple or dataclass of which the elements are; None: of any type that a tuple may carry.
         single: the field of an element that is no record.
+        has_value: the element itself travels, not only its key.
     """
 
     has_key: bool = False
     has_time: bool = False
     record: Any = None
     single: str = VALUE
+    has_value: bool = True
 
     @property
     def value_fields(self) -> tuple[str, ...]:
         """The fields of the element itself."""
+        if not self.has_value:
+            return ()
         return (self.single,) if self.record is None else record_fields(self.record)
 
     @property

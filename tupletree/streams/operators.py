@@ -131,6 +131,7 @@ def aggregate(
         lambda edges, chain, exact: AggregateBolt(fold, edges, chain),
         by_key=True,
         fold=fold if combine else None,
+        needs_value=not fold.is_count,
         takes_chain=True,
         is_stateful=True,
     )

@@ -21,6 +21,7 @@ class Part:
         fold: the aggregation, if it can begin where its elements are: partial values come instead of elements.
         is_plain: it takes elements as one value each, not as the fields of their record.
         is_timed: it waits for watermarks.
+        needs_value: it takes elements; otherwise only their keys.
         takes_chain: narrow operators that follow run in the bolt; otherwise in a component of their own.
         is_stateful: it has a state, which must keep its name.
         settles: what it writes to other systems is settled with a checkpoint; None: it writes nothing that we know of.
@@ -32,6 +33,7 @@ class Part:
     fold: Fold | None = None
     is_plain: bool = False
     is_timed: bool = False
+    needs_value: bool = True
     takes_chain: bool = False
     is_stateful: bool = False
     settles: bool | None = None

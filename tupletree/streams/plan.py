@@ -236,14 +236,24 @@ class Plan:
                 self._leave(one, [child], edge)
             else:
                 leaving.append(child)
-        for is_plain in (False, True):
-            group = [child for child in leaving if _part(child, "is_plain") == is_plain]
-            if group:
-                layout = one.layout.plain if is_plain else one.layout
-                edge = Edge(component.id, component.stream((one, layout), one.title), layout)
-                steps.append(Emit(edge.stream, layout))
-                self._leave(one, group, edge)
+        groups: dict[Layout, list[Operator]] = {}
+        for child in leaving:
+            groups.setdefault(_taken(one.layout, child), []).append(child)
+        for layout, group in groups.items():
+            edge = Edge(component.id, component.stream((one, layout), one.title), layout)
+            steps.append(Emit(edge.stream, layout))
+            self._leave(one, group, edge)
         return tuple(steps)
+
+
+def _taken(layout: Layout, one: Operator) -> Layout:
+    """Return the layout in which an operator takes elements."""
+    part = one.argument
+    if not isinstance(part, Part):
+        return layout
+    if not part.needs_value:
+        return Layout(has_key=True, has_value=False)
+    return layout.plain if part.is_plain else layout
 
 
 def _part(one: Operator, attribute: str) -> bool:

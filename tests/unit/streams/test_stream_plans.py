@@ -54,6 +54,19 @@ def test_narrow_operators_run_in_the_source_if_they_can() -> None:
     assert [len(components(stream)) for stream in [*apart, timed]] == [3, 3, 3, 3]
 
 
+def test_elements_that_are_only_counted_are_not_sent() -> None:
+    stream = numbers()
+    keyed = stream.map(str).key_by(len)
+    keyed.count(combine=False, name="count")
+    keyed.reduce(min, combine=False, name="min")
+    keyed.latest(name="latest")
+    outputs = stream.builder.topology().components["numbers-map"].outputs
+    assert sorted(declared.fields for declared in outputs.values() if declared.fields[0] == "key") == [
+        ("key",),
+        ("key", "value"),
+    ]
+
+
 def test_a_name_is_the_way_to_an_operator_and_no_edit_elsewhere_changes_it() -> None:
     stream = numbers()
     keyed = stream.key_by(lambda n: n)

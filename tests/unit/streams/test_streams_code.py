@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -87,7 +87,7 @@ def run(then: tuple[Next, ...], elements: Iterable[Element]) -> list[tuple[str, 
     """Return what the compiled function emits."""
     found: list[tuple[str, Element]] = []
 
-    def emit(row: list[Any], stream: str) -> None:
+    def emit(row: Sequence[Any], stream: str) -> None:
         found.append((stream, (row[0], row[1], row[2]) if stream == "default" else row[0]))
 
     code = Code({one: f"emit({{row}}, {one!r})" for one in ("default", "other")}, emit=emit)
@@ -125,6 +125,18 @@ def test_a_thousand_maps_after_each_other_are_compiled() -> None:
     assert run(then, [(None, None, 0)]) == [("other", 300)]
 
 
+def test_a_function_that_returns_its_argument_is_not_called() -> None:
+    same: Any = lambda v: v  # noqa: E731
+
+    def others(*v: Any) -> Any:
+        return v
+
+    assert run((Step(Kind.MAP, same, (Step(Kind.MAP, others, (EMITS[1],)),)),), [(None, None, 5)]) == [("other", (5,))]
+    code = Code({"other": "emit({row})"}, emit=print)
+    code.then((Step(Kind.MAP, same, (Step(Kind.KEY_BY, same, ()),)),), ARGUMENTS, 1)
+    assert same not in code.names.values()
+
+
 @pytest.mark.parametrize("key", [None, 1.5, True, [1], ("a", None), ()])
 def test_a_key_of_another_type_fails_the_element(key: Any) -> None:
     with pytest.raises(ReportedFailedException, match=r"key_by returned .* was expected"):
@@ -153,22 +165,23 @@ class Plain:
         (Layout(), (None, None, 5)),
         (Layout(single="line"), (None, None, "to be")),
         (Layout(has_key=True), ("k", None, 5)),
+        (Layout(has_key=True, has_value=False), ("k", None, None)),
         (Layout(has_time=True), (None, 9, [5])),
         (Layout(has_key=True, has_time=True, record=Named), ("k", 9, Named("ann", "x"))),
         (Layout(has_key=True, has_time=True, record=Plain), ("k", 9, Plain(user="ann", time=3))),
     ],
 )
 def test_an_element_is_read_as_it_was_sent(layout: Layout, element: Element) -> None:
-    rows: list[list[Any]] = []
+    rows: list[Sequence[Any]] = []
     send = Code({"default": "emit({row})"}, emit=rows.append)
     send.add(0, "def run(k, t, v, a):")
     send.then((Emit("default", layout),), ARGUMENTS, 1)
     send.compiled("test")(*element, None)
     take = Code({})
-    take.add(0, "def run(a):")
+    take.add(0, "def run(a, v=None):")
     at = read(take, layout, 1)
     take.add(1, f"return {at.key}, {at.time}, {at.value}")
-    assert take.compiled("test")(make_tuple(rows[0], layout.fields)) == element
+    assert take.compiled("test")(make_tuple(list(rows[0]), layout.fields)) == element
     assert len(set(layout.fields)) == len(layout.fields)
 
 
