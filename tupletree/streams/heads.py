@@ -122,12 +122,13 @@ class CombiningBolt(Bolt):
     """Runs narrow operators on each element, and keeps partial values of aggregations, which it emits periodically.
 
     As a CombinerBolt does: partial values are emitted after ``held`` inputs, and at each tick. They form a tree of
-    their own, and the inputs are acked when that is complete.
+    their own, and the inputs are acked when that is complete. Where the pending messages of spouts are limited, fewer
+    are held, so that spouts need not wait for the tick.
     """
 
     _remedy = RAISE_FAILED
     holds_tuples = True
-    held: int = 1000
+    held: int = 5000
     interval_s: float = 0.05
 
     def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
@@ -143,6 +144,10 @@ class CombiningBolt(Bolt):
 
     def setup(self) -> None:
         self._inputs: list[Tuple] = []
+        pending = self.context.conf.get("topology.max.spout.pending")
+        if pending is not None:
+            tasks = len(self.context.component_tasks(self.context.component_id))
+            self.held = max(1, min(self.held, pending // (2 * tasks)))
         with batch_code(self.chain, self.collector) as code:
             if self.chain.sends_watermarks:
                 self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)

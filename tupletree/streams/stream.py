@@ -217,7 +217,7 @@ class KeyedStream(Stream[V], Generic[K, V]):
         """Keep a value per key: ``initial()``, to which each element is added with ``add(value, element)``.
 
         With ``merge``, which returns one value for two, elements are combined before they are sent: each task keeps
-        partial values for up to 50 ms or 1,000 inputs, and sends one per key. An update of the table then stands for
+        partial values for up to 50 ms or 5,000 inputs, and sends one per key. An update of the table then stands for
         several elements. The order in which elements are added is that of no sender.
         """
         return self._fold("aggregate", Fold(initial, add, merge), merge is not None, **placing)
