@@ -185,7 +185,7 @@ def sink(
 ) -> Operator:
     """Add a sink. Raises UsageError if it is none, or the names of its fields are no names of Python.
 
-    The rows of one key of the sink, or else of the stream, go to one task, in their order: the last replaces the others.
+    The rows of one key of the sink, or else of the stream, go to one task, in their order: the last replaces others.
     """
     has_key = parent.layout.has_key
     if fields:

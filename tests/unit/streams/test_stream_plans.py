@@ -60,7 +60,7 @@ def test_elements_that_are_only_counted_are_not_sent() -> None:
     keyed.count(combine=False, name="count")
     keyed.reduce(min, combine=False, name="min")
     keyed.latest(name="latest")
-    outputs = stream.builder.topology().components["numbers-map"].outputs
+    outputs = stream.builder.topology().components["numbers"].outputs
     assert sorted(declared.fields for declared in outputs.values() if declared.fields[0] == "key") == [
         ("key",),
         ("key", "value"),
