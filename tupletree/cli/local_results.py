@@ -60,10 +60,14 @@ def _is_internal(bolt: Any, key: Any) -> bool:
 def unwritten_line(
     topology: Topology, emitted: Mapping[str, int], statuses: Mapping[tuple[str, int], Mapping[str, Any]]
 ) -> str:
-    """Return a sentence if tuples were emitted and sinks that write with checkpoints had none; "" otherwise.
+    """Return a sentence if no tuple was emitted, or if sinks that write with checkpoints had none; "" otherwise.
 
     ``emitted``: tuples of components. ``statuses``: of tasks, by component and task.
     """
+    spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
+    tuples = sum(emitted.get(id, 0) for id in spouts if id != CHECKPOINT_SPOUT)
+    if not tuples:
+        return "no tuple was emitted: the sources had nothing to read"
     bolts = [definition.component for definition in topology.components.values()]
     if not any(isinstance(bolt, StatefulBolt) and bolt.needs_positions for bolt in bolts):
         return ""
@@ -71,10 +75,6 @@ def unwritten_line(
         first = 2 if status.get("phase") == Phase.PREPARING else 1
         if component == CHECKPOINT_SPOUT and (status.get("txid") or 0) >= first:
             return ""
-    spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
-    tuples = sum(emitted.get(id, 0) for id in spouts if id != CHECKPOINT_SPOUT)
-    if not tuples:
-        return ""
     emitted_tuples = "1 tuple was" if tuples == 1 else f"{tuples:,} tuples were"
     return (
         f"{emitted_tuples} emitted and no checkpoint was committed: nothing is written; run for longer than "

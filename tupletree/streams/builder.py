@@ -7,10 +7,11 @@ import html
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, TypeVar, get_args, overload
 
+from tupletree import _pickling
 from tupletree._wire.value_types import register
 from tupletree.backoff import Backoff
 from tupletree.component import Spout, is_positioned
-from tupletree.errors import UsageError
+from tupletree.errors import TopologyError, UsageError
 from tupletree.streams import local_run
 from tupletree.streams.chained_spout import chained
 from tupletree.streams.drawing import drawn
@@ -126,7 +127,11 @@ class StreamBuilder:
         builder = TopologyBuilder()
         for component in plan.components:
             _add(builder, component, guarantee == "exactly_once")
-        topology = builder.create_topology()
+        try:
+            topology = builder.create_topology()
+        except TopologyError as error:
+            _refuse_unpicklable(plan, error)
+            raise
         topology.conf.update(SETTINGS[guarantee])
         return topology
 
@@ -189,6 +194,20 @@ SETTINGS: Final[dict[Guarantee, dict[str, Any]]] = {
     "at_least_once": {},
     "exactly_once": {"topology.state.checkpoint.aligned": True},
 }
+
+
+def _refuse_unpicklable(plan: Plan, error: TopologyError) -> None:
+    """Raise a TopologyError that names the operator that cannot be pickled, if that is the error."""
+    for component in plan.components:
+        for one in component.operators if component.id == error.component else ():
+            try:
+                _pickling.dumps(one.argument)
+            except Exception as cause:  # whatever user classes raise
+                raise TopologyError(
+                    f"{one.title} in '{component.id}' cannot be copied to its tasks: {cause}; let its function open "
+                    f"what it uses when it is first called, or write a bolt for process",
+                    component=component.id,
+                ) from error
 
 
 def _in_order(sources: list[Operator]) -> list[Operator]:

@@ -354,7 +354,10 @@ class _Row:
         key, value = element if self.has_key else (None, element)
         first = [key] if self.has_key else []
         is_one = len(self.record._fields) == len(first) + 1
-        return self.record(*first, *([value] if is_one else value))
+        try:
+            return self.record(*first, *([value] if is_one else value))
+        except TypeError:
+            raise TypeError(f"sink: the parts of {element!r} are not {', '.join(self.record._fields)}") from None
 
 
 def _with_fields(parent: Operator, fields: tuple[str, ...]) -> Operator:

@@ -58,3 +58,4 @@ def test_entries_of_the_library_are_left_out_where_the_library_has_them() -> Non
         "plain": keys,
     }
     assert unwritten_line(topology, {"sales": 7}, {}) == "", "no sink waits for a checkpoint"
+    assert unwritten_line(topology, {}, {}) == "no tuple was emitted: the sources had nothing to read"

@@ -39,6 +39,10 @@ FILES = {
         "topology = numbers.print()",
         "program.py has a Stream as 'topology': write topology = builder.topology() at its end",
     ),
+    "an open file": (
+        "file = open(__file__ + '.log', 'w')\nnumbers.map(lambda n: file.write(str(n))).print()\nbuilder.topology()",
+        "map in 'numbers-map' cannot be copied to its tasks: Cannot pickle files that are not opened for reading",
+    ),
     "no key": ("numbers.count()", "a Stream has no 'count': write key_by(…) before it (line 4)"),
 }
 
@@ -59,6 +63,12 @@ def test_the_builder_itself_is_taken_as_the_topology(value: str, local: Any) -> 
 RAISING = {
     "of a program": ("numbers.map(f)", "in f\n    return 1 / (n - 100)"),
     "combined": ("numbers.map(f).key_by(bool).map(int)", "in f\n    return 1 / (n - 100)"),
+    "fields of a sink": (
+        "from tupletree.connectors.sqlite import SqliteSink\n"
+        "sink = SqliteSink('no.db', 'n', {'a': 'int', 'b': 'int', 'c': 'int'}, key='a')\n"
+        "numbers.key_by(lambda n: 0).map(lambda n: 100).sink(sink, fields=['a', 'b', 'c'])\nnumbers",
+        "TypeError: sink: the parts of (0, 100) are not a, b, c",
+    ),
     "update_state": (
         "numbers.key_by(lambda n: n % 2).update_state(lambda state, n: n)",
         "TypeError: update_state returned 0; a pair of the key's new state and the element to pass on was expected",
