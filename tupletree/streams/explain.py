@@ -39,9 +39,9 @@ def reasons(component: Component, components: Components) -> Iterator[str]:
         before = [components[edge.component] for edge in component.inputs]
         yield from dict.fromkeys(_reason_of_narrow(component, one) for one in before)
         if component.combines:
-            yield "partial values: it adds up for up to 50 ms or 1,000 inputs, and sends one value per key"
+            yield "partial values: elements are added up for up to 50 ms or 1,000 inputs, and sent as one value per key"
     elif head.kind is Kind.SOURCE:
-        yield "source: its executors read" + ("" if component.chain is not None else ", and run no operators")
+        yield "a source: its executors read" + ("" if component.chain is not None else ", and run no operators")
     elif isinstance(head.argument, Part):
         yield from _reasons_of_part(head.title, head.argument, component.inputs)
 
@@ -63,21 +63,21 @@ def _reason_of_narrow(component: Component, before: Component) -> str:
     if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
     if is_source:
-        return f"source before it: {before.id} neither keeps partial values nor tells how far event time has come"
-    return f"bolt before it: {before.id} passes tuples on, and runs no operators"
+        return f"behind a source: {before.id} neither keeps partial values nor tells how far event time has come"
+    return f"behind a bolt: {before.id} passes tuples on, and runs no operators"
 
 
 def _reasons_of_part(title: str, part: Part, inputs: Sequence[Edge]) -> Iterator[str]:
     if part.by_key or part.by_fields:
-        yield "key exchange: all elements of a key go to one executor" + (", which has its state" * part.is_stateful)
+        yield "a key exchange: all elements of a key go to one executor" + (", which has its state" * part.is_stateful)
     if any(edge.is_partial for edge in inputs):
-        yield "it merges the partial values of the components before it"
+        yield "it merges the partial values that are sent to it"
     if title == "process":
-        yield "bolt of the program: it takes tuples"
+        yield "a bolt of the program: it takes tuples"
     elif title == "sink":
-        yield "sink: it writes in batches of its own"
+        yield "a sink: it writes in batches of its own"
     elif title == "map_async":
-        yield "calls that are awaited: many at a time"
+        yield "awaited calls: many at a time"
 
 
 def _title(one: Operator) -> str:

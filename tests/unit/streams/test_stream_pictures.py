@@ -43,20 +43,20 @@ def builder() -> StreamBuilder:
 
 
 REASONS = {
-    "lines": ["source: its executors read, and run no operators"],
+    "lines": ["a source: its executors read, and run no operators"],
     "lines-flat_map": [
         "own parallelism: 2 executors, and lines has 1",
-        "partial values: it adds up for up to 50 ms or 1,000 inputs, and sends one value per key",
+        "partial values: elements are added up for up to 50 ms or 1,000 inputs, and sent as one value per key",
     ],
     "lines-count": [
-        "key exchange: all elements of a key go to one executor, which has its state",
-        "it merges the partial values of the components before it",
+        "a key exchange: all elements of a key go to one executor, which has its state",
+        "it merges the partial values that are sent to it",
     ],
-    "lines-count-sink": ["key exchange: all elements of a key go to one executor", "sink: it writes in batches"],
+    "lines-count-sink": ["a key exchange: all elements of a key go to one executor", "a sink: it writes in batches"],
     "lines-flat_map-map": ["own parallelism: 4 executors, and lines-flat_map has 2"],
-    "lines-map_async": ["calls that are awaited: many at a time"],
-    "lines-process": ["bolt of the program: it takes tuples"],
-    "lines-process-map": ["bolt before it: lines-process passes tuples on, and runs no operators"],
+    "lines-map_async": ["awaited calls: many at a time"],
+    "lines-process": ["a bolt of the program: it takes tuples"],
+    "lines-process-map": ["behind a bolt: lines-process passes tuples on, and runs no operators"],
 }
 
 
