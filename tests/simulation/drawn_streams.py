@@ -9,6 +9,7 @@ one with a repeated element is too large.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class DrawnProgram:
         expected: the states by component and key.
     """
 
-    def __init__(self, rng: Any, seen: Any) -> None:
+    def __init__(self, rng: random.Random, seen: Any) -> None:
         self.expected: dict[str, dict[Any, int]] = {}
         self._rng = rng
         self._seen = seen
@@ -204,8 +205,9 @@ class FixedProgram:
 
     def __init__(self, seen: Any) -> None:
         elements = range(2 * ELEMENTS)
-        stream = StreamBuilder(parallelism=2).source(list(elements), name="source").peek(FailsOnce(seen))
-        self._builder = stream.key_by(KEYS[0]).count(name="state").builder
+        self._builder = StreamBuilder(parallelism=2)
+        stream = self._builder.source(list(elements), name="source").peek(FailsOnce(seen))
+        stream.key_by(KEYS[0]).count(name="state")
         self.expected = {"state": Counter(map(KEYS[0], elements))}
 
     def topology(self, guarantee: Guarantee) -> Topology:

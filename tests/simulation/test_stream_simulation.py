@@ -37,6 +37,11 @@ OFTEN = {**DURABLE, "topology.state.checkpoint.interval.ms": 20, "topology.max.s
 FEW = range(int(os.environ.get("STREAM_SEEDS", "8")))
 
 
+def _program(is_drawn: bool) -> DrawnProgram | FixedProgram:
+    seen = external(set)
+    return DrawnProgram(random.Random(random.getrandbits(64)), seen) if is_drawn else FixedProgram(seen)
+
+
 def simulated(guarantee: Guarantee, seeds: Iterable[int], judge: Guarantee, broken: type[Any] | None = None) -> Report:
     """Simulate a program for each seed; compare its states with the truth, as the guarantee ``judge`` has it.
 
@@ -45,7 +50,7 @@ def simulated(guarantee: Guarantee, seeds: Iterable[int], judge: Guarantee, brok
     drawn: list[DrawnProgram | FixedProgram] = []
 
     def make() -> Topology:
-        drawn[:] = [DrawnProgram(random, external(set)) if broken is None else FixedProgram(external(set))]
+        drawn[:] = [_program(broken is None)]
         topology = drawn[0].topology(guarantee)
         return topology if broken is None else breaking(broken, topology)
 
@@ -78,10 +83,11 @@ def test_a_table_that_several_tasks_write_has_the_last_value_of_each_key(
     def make() -> Topology:
         nonlocal current
         current = next(paths)
-        counts = StreamBuilder(parallelism=3).source(WORDS, name="words").key_by(str).count(combine=False)
+        builder = StreamBuilder(parallelism=3)
+        counts = builder.source(WORDS, name="words").key_by(str).count(combine=False)
         sink = SqliteSink(str(current), "counts", {key: "string", count: "bigint"}, key=key)
         counts.sink(sink, fields=fields)
-        return counts.builder.topology("exactly_once")
+        return builder.topology("exactly_once")
 
     def check(outcome: Outcome) -> None:
         with contextlib.closing(sqlite3.connect(current)) as database:
