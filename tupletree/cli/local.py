@@ -107,6 +107,8 @@ def _run(
 
     try:
         cluster.wait_until(is_over, timeout=float("inf"))
+        if cluster.is_at_end(name):
+            cluster.finish(name)
     except KeyboardInterrupt:
         return
     except TupletreeError as error:

@@ -39,7 +39,7 @@ def reasons(component: Component, components: Components) -> Iterator[str]:
         before = [components[edge.component] for edge in component.inputs]
         yield from dict.fromkeys(_reason_of_narrow(component, one) for one in before)
         if component.combines:
-            yield "partial values: elements are added up for up to 50 ms or 1,000 inputs, and sent as one value per key"
+            yield "partial values: elements are added up for up to 50 ms or 5,000 inputs, and sent as one value per key"
     elif head.kind is Kind.SOURCE:
         yield "a source: its executors read" + ("" if component.chain is not None else ", and run no operators")
     elif isinstance(head.argument, Part):

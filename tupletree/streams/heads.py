@@ -73,7 +73,14 @@ class SourceChain:
 
 
 class NarrowBolt(BasicBolt):
-    """Runs narrow operators on each element. ``idle_timeout_ms``: of the event times that elements come with."""
+    """Runs narrow operators on each element. ``idle_timeout_ms``: of the event times that elements come with.
+
+    Attributes:
+        end_of_input: to be called when all sources are at their end, so that nothing can be late any more; None if the
+            bolt does not follow event time.
+    """
+
+    end_of_input: Callable[[], None] | None = None
 
     def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
         self.chain = chain
@@ -89,6 +96,7 @@ class NarrowBolt(BasicBolt):
         code = Code(basic_emits(self.chain), emit=self.collector.emit)
         if self.chain.sends_watermarks:
             self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
+            self.end_of_input = self._end
         code.add(0, "def run(a, collector):")
         code.then(self.chain.then, read(code, self.chain.layout, 1), 1)
         self._run = code.compiled(self.context.component_id)
@@ -107,11 +115,9 @@ class NarrowBolt(BasicBolt):
         elif self._progress.time() > ENDING:
             self.tick()
 
-    def end_of_input(self) -> None:
-        """Take notice that all sources are at their end: nothing can be late any more."""
-        if self.chain.sends_watermarks:
-            self._progress.end()
-            self.tick()
+    def _end(self) -> None:
+        self._progress.end()
+        self.tick()
 
     def tick(self) -> None:
         if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:
@@ -128,6 +134,7 @@ class CombiningBolt(Bolt):
 
     _remedy = RAISE_FAILED
     holds_tuples = True
+    end_of_input: Callable[[], None] | None = None
     held: int = 5000
     interval_s: float = 0.05
 
@@ -151,6 +158,7 @@ class CombiningBolt(Bolt):
         with batch_code(self.chain, self.collector) as code:
             if self.chain.sends_watermarks:
                 self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
+                self.end_of_input = self._end
             code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
         self._partials = code.partials
         self._run = code.compiled(self.context.component_id)
@@ -172,11 +180,9 @@ class CombiningBolt(Bolt):
         if len(self._inputs) >= self.held:
             self._emit()
 
-    def end_of_input(self) -> None:
-        """See NarrowBolt."""
-        if self.chain.sends_watermarks:
-            self._progress.end()
-            self._send_progress()
+    def _end(self) -> None:
+        self._progress.end()
+        self._send_progress()
 
     def _send_progress(self) -> None:
         if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:

@@ -70,11 +70,11 @@ class _Timed(KeyedProcess):
         if tup.source_stream == WATERMARKS:
             self.advance(tup.source_task, tup[TIME])
             if (self._timers.watermark or 0) > ENDING:
-                self.end_of_input()
+                self._pass_on()
         else:
             type(self).execute(self, tup)
 
-    def end_of_input(self) -> None:
+    def _pass_on(self) -> None:
         """Pass on that no element comes any more."""
         if self._newest is not None and (self._timers.watermark or 0) > ENDING:
             self._newest.end()

@@ -188,7 +188,8 @@ class LocalCluster:
             TaskFailedError: a component raised.
         """
         topology = self._find(name)
-        topology.end_input()
+        if not topology.end_input():
+            return
         self.wait_quiet(timeout)
         before = topology.checkpoint
         if before is not None:

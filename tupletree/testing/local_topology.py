@@ -179,12 +179,13 @@ class LocalTopology:
         ]
         return all(getattr(spout, "at_end", False) for spout in spouts)
 
-    def end_input(self) -> None:
-        """Tell components that follow event time that all sources are at their end."""
-        for task in self.tasks:
-            end_of_input = getattr(getattr(task, "bolt", None), "end_of_input", None)
+    def end_input(self) -> bool:
+        """Tell components that follow event time that all sources are at their end. Return false if there are none."""
+        ends = [(task, getattr(getattr(task, "bolt", None), "end_of_input", None)) for task in self.tasks]
+        for task, end_of_input in ends:
             if end_of_input is not None:
                 task.context.call_soon(end_of_input)
+        return any(end_of_input is not None for _, end_of_input in ends)
 
     @property
     def checkpoint(self) -> int | None:

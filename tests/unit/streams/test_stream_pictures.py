@@ -46,7 +46,7 @@ REASONS = {
     "lines": ["a source: its executors read, and run no operators"],
     "lines-flat_map": [
         "own parallelism: 2 executors, and lines has 1",
-        "partial values: elements are added up for up to 50 ms or 1,000 inputs, and sent as one value per key",
+        "partial values: elements are added up for up to 50 ms or 5,000 inputs, and sent as one value per key",
     ],
     "lines-count": [
         "a key exchange: all elements of a key go to one executor, which has its state",
