@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
-COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd worker/core/*.pxd acker/*.pxd)
+COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd tupletree/state/*.pxd worker/core/*.pxd acker/*.pxd)
 COMPILES += $(patsubst %.pxd,%.py,$(filter %.pxd,$(COMPILES)))
 PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
 PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)

@@ -20,6 +20,7 @@ cdef class Tuple:
     cdef public u64 _root, _edge, _children
     cdef public Origin _origin
     cdef public object _pairs
+    cdef public bint _is_settled
 
     @cython.locals(origin=Origin, position=Py_ssize_t, column=list)
     cpdef _named(self, field)

@@ -63,6 +63,7 @@ class Origin:
         tup._origin = self
         tup._pairs = pairs
         tup._children = 0
+        tup._is_settled = False
         return tup
 
     def tuple_at(self, columns: list[list[Any]], at: int, root: int, edge: int, pairs: Anchors | None) -> Tuple:
@@ -102,7 +103,8 @@ class Tuple:
     # Nearly all tuples are in one tree (_root and _edge) or in none (_root 0). A tuple in several trees has _root 0 and
     # its pairs in _pairs. _children is the XOR of the edges anchored to the tuple so far.
     # The values are row _at of _columns until a list of them is first needed, and _values from then on.
-    __slots__ = ("_at", "_children", "_columns", "_edge", "_origin", "_pairs", "_root", "_values")
+    # _is_settled: acked or failed; only where a checkpoint must know (bolt_task.py).
+    __slots__ = ("_at", "_children", "_columns", "_edge", "_is_settled", "_origin", "_pairs", "_root", "_values")
 
     def __init__(self, values: list[Any], root: int, edge: int, origin: Origin, pairs: Anchors | None = None) -> None:
         self._columns: list[list[Any]]
@@ -113,6 +115,7 @@ class Tuple:
         self._origin = origin
         self._pairs = pairs
         self._children = 0
+        self._is_settled = False
 
     def __getitem__(self, key: str | int) -> Any:
         """Return the value of a field, by name or position.

@@ -25,6 +25,7 @@ from types import ModuleType
 MODULES = (
     "tupletree.tuples",
     "tupletree.collector",
+    "tupletree.state.value_buffer",
     "tupletree.worker.core.ids",
     "tupletree.worker.core.id_columns",
     "tupletree.worker.core.ack_updates",

@@ -27,14 +27,12 @@ from typing import Any, Final, Protocol
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.errors import AuthorityError, ConflictError, ProtocolError, UnregisteredTypeError, UsageError
 from tupletree.state.contract import K, KeyValueState, V
+from tupletree.state.value_buffer import ABSENT, ValueBuffer
 
 CACHE_ENTRIES: Final = 1_000_000
 
 Changes = Mapping[bytes, bytes | None]
 """Encoded values by encoded key; None means that the key is deleted."""
-
-ABSENT: Final[Any] = object()
-_PLAIN: Final = frozenset({str, bytes, int})
 
 
 class Backend(Protocol):
@@ -90,7 +88,7 @@ def not_prepared(namespace: str, txid: int) -> ConflictError:
     return ConflictError(f"state {namespace!r}: checkpoint {txid} is not prepared in the store")
 
 
-class BufferedState(KeyValueState[K, V]):
+class BufferedState(ValueBuffer, KeyValueState[K, V]):
     """A state over a backend. ``cache_entries``: the maximum number of unchanged values kept in memory.
 
     ``is_durable``: false if the backend loses prepared changes when its process ends. A commit of lost changes is then
@@ -100,38 +98,14 @@ class BufferedState(KeyValueState[K, V]):
     def __init__(
         self, namespace: str, backend: Backend, *, cache_entries: int = CACHE_ENTRIES, is_durable: bool = True
     ) -> None:
+        super().__init__(namespace, is_whole=backend.committed is None and backend.prepared is None)
         self.committed = backend.committed
         self.prepared = backend.prepared
-        self._namespace = namespace
         self._backend = backend
         self._cache_entries = cache_entries
         self._is_durable = is_durable
-        self._values: dict[Any, Any] = {}
-        self._live: set[Any] = set()
         self._saved: set[Any] = set()
         self._is_inherited = backend.prepared is not None  # an earlier process prepared the changes
-        self._is_whole = backend.committed is None and backend.prepared is None
-
-    def get(self, key: K, default: Any = None) -> Any:
-        if type(key) not in _PLAIN:
-            check_key(self._namespace, key)
-        try:
-            value = self._values[key]
-        except KeyError:
-            value = self._load(key)
-        return default if value is ABSENT else value
-
-    def put(self, key: K, value: V) -> None:
-        if type(key) not in _PLAIN:
-            check_key(self._namespace, key)
-        self._values[key] = value
-        self._live.add(key)
-
-    def delete(self, key: K) -> None:
-        if type(key) not in _PLAIN:
-            check_key(self._namespace, key)
-        self._values[key] = ABSENT
-        self._live.add(key)
 
     def scan(self) -> Iterator[tuple[K, V]]:
         values = self._values
@@ -184,8 +158,6 @@ class BufferedState(KeyValueState[K, V]):
 
     def _load(self, key: K) -> Any:
         """Return the committed value of a key that is not in memory, or ABSENT, and cache the result."""
-        if self._is_whole:
-            return ABSENT
         data = self._backend.get(self._encoded_key(key))
         value = ABSENT if data is None else self._decoded(key, data)
         self._values[key] = value
@@ -236,23 +208,3 @@ class BufferedState(KeyValueState[K, V]):
             raise UsageError(
                 f"state {self._namespace!r}, key {key!r}: the stored value cannot be decoded: {error}"
             ) from error
-
-
-def check_key(namespace: str, key: Any) -> None:
-    """Raise UsageError for an invalid key. A bool or float is refused because it could equal an int key."""
-    culprit = _culprit(key)
-    if culprit is not ABSENT:
-        where = "" if culprit is key else f" in {key!r}"
-        raise UsageError(
-            f"state {namespace!r}: a key must be a str, bytes, an int or a tuple of these, but {culprit!r}{where} is "
-            f"of type {type(culprit).__qualname__}"
-        )
-
-
-def _culprit(key: Any) -> Any:
-    """Return the part of a key that has an invalid type, or ABSENT if the key is valid."""
-    if type(key) in _PLAIN:
-        return ABSENT
-    if type(key) is tuple:
-        return next((found for found in map(_culprit, key) if found is not ABSENT), ABSENT)
-    return key

@@ -32,6 +32,7 @@ from ..core.bolt_task import BoltTask
 from ..core.collectors import TaskBoltCollector
 from ..core.output_streams import OutBuffer
 from ..core.task import Environment, Task, TaskFailedError
+from ..core.tree_tracker import TreeTracker
 from .barriers import Arrival, Barriers, StepDecision
 from .task_state import Refused
 
@@ -308,12 +309,11 @@ class Participant:
                     self._task.updates.fails.update(rows.all_roots())
 
 
-class _Unseen:
+class _Unseen(TreeTracker):
     """The task as the collector of steps sees it. Steps are excluded from the counts of the user's tuples."""
 
-    is_tracked = True
-
     def __init__(self, task: Task) -> None:
+        self.is_tracked = True
         self._task = task
         self.component_id = task.component_id
 
@@ -321,9 +321,8 @@ class _Unseen:
     def updates(self) -> AckUpdates:
         return self._task.updates
 
-    @property
-    def ack_updates(self) -> AckUpdates:
-        return self._task.updates
+    def add_ack(self, root: int, value: int) -> None:
+        self._task.updates.add_ack(root, value)
 
     def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
         self._task.fail_trees(roots, error)

@@ -22,11 +22,20 @@ cdef class BoltTask(Task):
         executed=cython.longlong, sample_at=cython.longlong, unacked=set,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    @cython.locals(
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tup=Tuple,
+        executed=cython.longlong, sample_at=cython.longlong, collector=TaskBoltCollector,
+    )
+    cpdef _run_basic(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    @cython.locals(tuples=list)
     cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(
         columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tuples=list,
         executed=cython.longlong,
     )
     cpdef list _tuples(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
+    @cython.locals(tup=Tuple, unacked=set)
+    cpdef _keep_unacked(self, list tuples)
     cpdef acked(self, Tuple tup)
+    @cython.locals(tup=Tuple)
     cpdef acked_many(self, tuples)

@@ -35,7 +35,7 @@ class BoltTask(Task):
         self._failed_now: set[Tuple] = set()  # of the batch that is being processed
         self._is_basic = isinstance(bolt, BasicStatefulBolt)
         self._has_tick = type(bolt).tick is not Bolt.tick
-        self.unacked: set[Tuple] | None = None  # in aligned mode: executed, neither acked nor failed
+        self.unacked: set[Tuple] | None = None  # in stateful topologies: executed before, neither acked nor failed
         conf = context.conf
         self.trees = BoltTrees(
             conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None,
@@ -86,7 +86,9 @@ class BoltTask(Task):
             return self._tick(origin, stop - start)
         if self.takes_batches:
             return self._run_batch(rows, start, stop, origin)
-        execute: Callable[..., object] = self._execute_basic if self._is_basic else self.bolt.execute
+        if self._is_basic:
+            return self._run_basic(rows, start, stop, origin)
+        execute: Callable[..., object] = self.bolt.execute
         columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
         started_s = self._env.clock()
         executed = self.counters.executed
@@ -99,36 +101,51 @@ class BoltTask(Task):
             tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
-            if unacked is not None:
-                unacked.add(tup)
             executed += 1
             at += 1
             try:
                 returned = execute(tup)
                 if returned is not None:
-                    if type(returned) is GeneratorType:
-                        self.collector.emit_many(returned, tup)
-                    else:
-                        self.refuse(self.bolt, "execute", returned)
+                    self._emit_yielded("execute", returned, tup)
             except (Exception, SystemExit) as error:
                 raise self.failure(error, remedy_of(self.bolt)) from error
+            if unacked is not None and not tup._is_settled:
+                unacked.add(tup)
         self._ran(origin, at - start, self._env.clock() - started_s)
         return at - start
 
-    def _execute_basic(self, tup: Tuple) -> None:
-        """Execute a tuple whose emits are anchored to it, and ack or fail it."""
+    def _run_basic(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+        """Execute rows as ``run`` does. Emits are anchored to the row's tuple, which is then acked or failed."""
         collector = self.collector
         execute: Callable[..., object] = self.bolt.execute
-        collector.anchor = tup
+        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        started_s = self._env.clock()
+        executed = self.counters.executed
+        sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else NEVER
+        at = start
         try:
-            self._emit_yielded("execute", execute(tup))
-            collector.ack(tup)
-        except FailedException as error:
-            collector.fail(tup, error)
-            if isinstance(error, ReportedFailedException):
-                self.report_error(error)
+            while at < stop and not self.must_yield:
+                tup = origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
+                if executed >= sample_at:
+                    sample_at = self._sample(tup, executed)
+                executed += 1
+                at += 1
+                collector.anchor = tup
+                try:
+                    returned = execute(tup)
+                    if returned is not None:
+                        self._emit_yielded("execute", returned)
+                    collector.ack(tup)
+                except FailedException as error:
+                    collector.fail(tup, error)
+                    if isinstance(error, ReportedFailedException):
+                        self.report_error(error)
+        except (Exception, SystemExit) as error:
+            raise self.failure(error, remedy_of(self.bolt)) from error
         finally:
             collector.anchor = None
+        self._ran(origin, at - start, self._env.clock() - started_s)
+        return at - start
 
     def _gather(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """Gather rows, and process whole batches of ``max_batch``; at a tick, process all gathered tuples."""
@@ -139,7 +156,10 @@ class BoltTask(Task):
         if origin.component == SYSTEM_COMPONENT:
             most = len(gathered)
         else:
-            gathered += self._tuples(rows, start, stop, origin)
+            tuples = self._tuples(rows, start, stop, origin)
+            gathered += tuples
+            if self.unacked is not None:
+                self.unacked.update(tuples)
         while gathered and len(gathered) >= most:
             batch = gathered[:most]
             del gathered[:most]
@@ -180,10 +200,10 @@ class BoltTask(Task):
         self._ran(origin, count, self._env.clock() - started_s)
         return count
 
-    def _emit_yielded(self, method: str, returned: object) -> None:
-        """Emit the rows of a generator, anchored to the collector's current anchor; refuse any other result."""
+    def _emit_yielded(self, method: str, returned: object, anchor: Tuple | None = None) -> None:
+        """Emit the rows of a generator, anchored to ``anchor`` or the collector's anchor; refuse any other result."""
         if type(returned) is GeneratorType:
-            self.collector.emit_many(returned)
+            self.collector.emit_many(returned, anchor)
         elif returned is not None:
             self.refuse(self.bolt, method, returned)
 
@@ -192,11 +212,13 @@ class BoltTask(Task):
         tuples = self._tuples(rows, start, stop, origin)
         execute_batch: Callable[..., object] = self.bolt.execute_batch
         try:
-            returned = execute_batch(tuples)
+            returned = execute_batch(tuples if self.unacked is None else tuples[:])  # the bolt may change its list
             if returned is not None:
                 self.refuse(self.bolt, "execute_batch", returned)
         except (Exception, SystemExit) as error:
             raise self.failure(error, remedy_of(self.bolt)) from error
+        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
+            self._keep_unacked(tuples)
         self._ran(origin, stop - start, self._env.clock() - started_s)
         return stop - start
 
@@ -210,9 +232,14 @@ class BoltTask(Task):
         executed = self.counters.executed
         if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
             self._sample(tuples[0], executed)
-        if self.unacked is not None and origin.component != SYSTEM_COMPONENT:
-            self.unacked.update(tuples)
         return tuples
+
+    def _keep_unacked(self, tuples: list[Tuple]) -> None:
+        """Remember the executed tuples that are neither acked nor failed. In most bolts there are none."""
+        unacked = self.unacked
+        for tup in tuples:
+            if not tup._is_settled:
+                unacked.add(tup)  # type: ignore[union-attr]
 
     def _ran(self, origin: Origin, executed: int, elapsed_s: float) -> None:
         self.counters.ran(executed, elapsed_s)
@@ -249,7 +276,8 @@ class BoltTask(Task):
         self.counters.acked += 1
         if self.inputs is not None:
             self.inputs[tup._origin].acked += 1
-        if self.unacked is not None:
+        tup._is_settled = True
+        if self.unacked:
             self.unacked.discard(tup)
         if tup is self._sampled:
             self._sample_latency(tup)
@@ -261,7 +289,10 @@ class BoltTask(Task):
             for tup in tuples:
                 self.inputs[tup._origin].acked += 1
         if self.unacked is not None:
-            self.unacked.difference_update(tuples)
+            for tup in tuples:
+                tup._is_settled = True
+            if self.unacked:
+                self.unacked.difference_update(tuples)
         if self._sampled is not None and self._sampled in tuples:
             self._sample_latency(self._sampled)
 
@@ -277,7 +308,8 @@ class BoltTask(Task):
         self.has_failed_tuples = True
         if self._gathered is not None:
             self._failed_now.add(tup)
-        if self.unacked is not None:
+        tup._is_settled = True
+        if self.unacked:
             self.unacked.discard(tup)
         if tup is self._sampled:
             self._sampled = None

@@ -5,7 +5,6 @@ from tupletree.tuples cimport Tuple
 from tupletree.worker.core.ids cimport RandomIds
 from tupletree.worker.core.output_streams cimport OutBuffer, OutStream
 from tupletree.worker.core.routing cimport One
-from tupletree.worker.core.ack_updates cimport AckUpdates
 from tupletree.worker.core.tree_tracker cimport TreeTracker
 
 ctypedef unsigned long long u64
@@ -52,7 +51,8 @@ cdef class TaskBasicCollector(BasicCollector):
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
-    cdef public object _task, anchor
+    cdef public TreeTracker _task  # exchanged while trees are followed (tracing.py)
+    cdef public object anchor
     cdef dict _streams
     cdef RandomIds _ids
 
@@ -63,7 +63,7 @@ cdef class TaskBoltCollector(BoltCollector):
     @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
-    @cython.locals(tup=Tuple, updates=AckUpdates, root=u64, value=u64)
+    @cython.locals(tup=Tuple, task=TreeTracker, root=u64, value=u64)
     cpdef ack_many(self, tuples)
     @cython.locals(root=u64, value=u64)
     cpdef ack(self, Tuple tup)

@@ -341,24 +341,24 @@ class TaskBoltCollector(BoltCollector):
         return count
 
     def ack_many(self, tuples: Sequence[Tuple]) -> None:
-        updates = self._task.ack_updates
+        task = self._task
         for tup in tuples:
             root = tup._root
             if root:
                 value = tup._edge ^ tup._children
                 if value:  # 0: acked before, nothing emitted since; the tree can be over
-                    updates.add_ack(root, value)
+                    task.add_ack(root, value)
                     tup._edge = tup._children
             else:
                 self._ack_pairs(tup)
-        self._task.acked_many(tuples)
+        task.acked_many(tuples)
 
     def ack(self, tup: Tuple) -> None:
         root = tup._root
         if root:
             value = tup._edge ^ tup._children
             if value:  # as in ack_many
-                self._task.ack_updates.add_ack(root, value)
+                self._task.add_ack(root, value)
                 tup._edge = tup._children
         else:
             self._ack_pairs(tup)
@@ -370,7 +370,7 @@ class TaskBoltCollector(BoltCollector):
         children = tup._children
         for tree, edge in tup._pairs:
             if edge != children:
-                self._task.ack_updates.add_ack(tree, edge ^ children)
+                self._task.add_ack(tree, edge ^ children)
         tup._pairs = tuple([(tree, children) for tree, _ in tup._pairs])
 
     def fail(self, tup: Tuple, error: BaseException | str | None = None) -> None:

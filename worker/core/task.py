@@ -156,6 +156,10 @@ class Task(TreeTracker):
         if not self.defers_acks:
             self.ack_updates = updates
 
+    def add_ack(self, root: int, value: int) -> None:
+        """Report that ``value`` is to be xored into the ack value of ``root``, now or after a checkpoint."""
+        self.ack_updates.add_ack(root, value)
+
     def equip(self, context: TopologyContext) -> None:
         """Set the clocks, ``call_soon`` and ``call_first`` of a component's context."""
         context.clock = self._env.clock

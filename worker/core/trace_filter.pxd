@@ -24,14 +24,10 @@ cdef class FollowedSpout(TreeTracker):
     cdef readonly object component_id
 
 @cython.final
-cdef class FollowedBolt:
+cdef class FollowedBolt(TreeTracker):
     cdef BoltTask _task
     cdef Followed _followed
     cdef object _tracer
     cdef readonly object component_id
-    cdef readonly bint is_tracked
 
-    cpdef acked(self, Tuple tup)
-    @cython.locals(tup=Tuple)
-    cpdef acked_many(self, tuples)
     cdef _trace_ack(self, Tuple tup)

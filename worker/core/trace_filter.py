@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from tupletree.tuples import Tuple
 
-from .ack_updates import AckUpdates
 from .bolt_task import BoltTask
 from .spout_task import SpoutTask
 from .task import Task
@@ -91,7 +90,7 @@ class FollowedSpout(TreeTracker):
         self._task.settle(msg_id, stream, error)
 
 
-class FollowedBolt:
+class FollowedBolt(TreeTracker):
     """Stand-in for the task of a bolt that acks explicitly, like ``FollowedSpout``."""
 
     def __init__(self, task: BoltTask, followed: Followed, tracer: TreeTracer) -> None:
@@ -104,10 +103,9 @@ class FollowedBolt:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
 
-    @property
-    def ack_updates(self) -> AckUpdates:
-        """The task's ack updates. A property, because every ack reads it: faster than ``__getattr__``."""
-        return self._task.ack_updates
+    def add_ack(self, root: int, value: int) -> None:
+        """Report an ack of a tree."""
+        self._task.add_ack(root, value)
 
     def acked(self, tup: Tuple) -> None:
         """Record that the collector acked a tuple."""

@@ -12,9 +12,9 @@ from .counts import TreesByStream
 
 
 class TreeTracker:
-    """Tracker of the trees that a spout's collector begins: the spout task, or its stand-in.
+    """Tracker of the trees that a spout's collector begins, or a bolt's collector acks: the task, or its stand-in.
 
-    When compiled, a call of ``track`` creates no Python object for an id.
+    When compiled, these calls create no Python object for an id.
     """
 
     __slots__ = ("is_tracked",)
@@ -23,6 +23,18 @@ class TreeTracker:
 
     def track(self, root: int, value: int, msg_id: Any) -> None:
         """Track a tree that an emit has begun; its root is new."""
+        raise NotImplementedError
+
+    def add_ack(self, root: int, value: int) -> None:
+        """Report that ``value`` is to be xored into the ack value of ``root``, now or after a checkpoint."""
+        raise NotImplementedError
+
+    def acked(self, tup: Tuple) -> None:
+        """Record that the collector acked a tuple."""
+        raise NotImplementedError
+
+    def acked_many(self, tuples: Sequence[Tuple]) -> None:
+        """Record that the collector acked these tuples."""
         raise NotImplementedError
 
 
@@ -64,9 +76,8 @@ class AckingTask(EmittingTask, Protocol):
     def updates(self) -> AckUpdates:
         """The updates to which resets are added."""
 
-    @property
-    def ack_updates(self) -> AckUpdates:
-        """The updates to which acks are added."""
+    def add_ack(self, root: int, value: int) -> None:
+        """Report that ``value`` is to be xored into the ack value of ``root``, now or after a checkpoint."""
 
     def fail_trees(self, roots: Iterable[int], error: BaseException | str | None) -> None:
         """Fail trees, for a reason."""
