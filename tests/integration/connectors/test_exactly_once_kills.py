@@ -9,9 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,8 +18,8 @@ import killed_exactly_once
 import psycopg
 import pytest
 from kafka_place import QUICK, KafkaPlace
+from killed_driver import Killing
 from killed_exactly_once import COLUMNS, KEY, committing, counting
-from kills_in_turn import kill_in_turn, workers
 
 from tests.integration.transactional.database_servers import PostgresServer
 from tupletree import Topology
@@ -30,12 +27,11 @@ from tupletree.connectors.formats import Json, Text
 from tupletree.connectors.kafka import KafkaSink, KafkaSpout
 from tupletree.connectors.postgres import PostgresSink
 from tupletree.connectors.transactional_sink import TransactionalSink
-from tupletree.testing import DevCluster, wait_until
+from tupletree.testing import DevCluster
 from tupletree.transactional.kafka import TransactionalKafkaSpout
 
 SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "15"))
 SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
-RATE = 300
 WORDS = [f"word{number}" for number in range(30)]
 
 Row = tuple[Any, ...]
@@ -52,32 +48,6 @@ def place(tmp_path: Path) -> Iterator[KafkaPlace]:
     made = KafkaPlace(tmp_path)
     yield made
     made.close()
-
-
-class Feed(threading.Thread):
-    """Puts words into a topic at a steady rate, each word always into the same partition. The broker may be away."""
-
-    def __init__(self, place: KafkaPlace) -> None:
-        super().__init__(daemon=True)
-        self._place = place
-        self._ends = threading.Event()
-        self.count = 0
-
-    def run(self) -> None:
-        producer = self._place.broker.producer(enable_idempotence=True, message_timeout_ms=0)
-        began_s = time.monotonic()
-        while not self._ends.wait(0.01):
-            while self.count < (time.monotonic() - began_s) * RATE:
-                word = self.count % len(WORDS)
-                producer.produce(self._place.topic, WORDS[word], None, word % self._place.partitions)
-                self.count += 1
-            producer.poll(0)
-        assert producer.flush(60) == 0
-
-    def end(self) -> None:
-        """Return when the broker has everything."""
-        self._ends.set()
-        self.join()
 
 
 class KafkaTarget:
@@ -188,27 +158,13 @@ def test_each_message_is_written_once_whatever_is_killed(
     cluster: DevCluster, place: KafkaPlace, target: Any, topology: Any, seed: int, tmp_path: Path
 ) -> None:
     made, conf = topology(place, target, tmp_path)
-    conf = {**conf, "topology.workers": 3, "topology.acker.executors": 2, "topology.message.timeout.secs": 20}
-
-    def kill_broker() -> None:
-        place.broker.wait()
-        place.broker.kill()
-        place.broker.launch()  # others are killed while it starts
-
-    feed = Feed(place)
-    feed.start()
-    began_s = time.monotonic()
-    cluster.client.submit("effects", made, conf, code=[killed_exactly_once.__file__])
-    try:
-        wait_until(target.rows, 120, what="the first row")
-        kills = kill_in_turn(cluster, random.Random(seed), SECONDS, {"broker": kill_broker, **target.victims})
-        place.broker.wait()
-        feed.end()
-        killed_s = time.monotonic()
-        wait_until(lambda: len(target.rows()) >= feed.count, 240, what="a row for each message", pause_s=0.1)
-        print(f"{feed.count} messages, {dict(kills)}, {killed_s - began_s:.0f} s, {time.monotonic() - killed_s:.1f} s")
-    finally:
-        feed.end()
-        cluster.client.kill("effects", wait_secs=60)
-        wait_until(lambda: not workers(cluster), 90, what="the workers end")
+    killing = Killing(cluster, place, WORDS, target.victims, killed_exactly_once)
+    killing.run(
+        made,
+        conf,
+        seed,
+        SECONDS,
+        has_begun=target.rows,
+        is_done=lambda: len(target.rows()) >= killing.feed.count,
+    )
     assert Counter(target.rows()) == truth(place, counted=topology is aligned)
