@@ -32,8 +32,8 @@ from tupletree.testing import CounterexampleError, Outcome, external, simulate
 from tupletree.testing.simulation.outcome import Report
 
 WORDS = [f"word{number % 4}" for number in range(60)]
-OFTEN = {**DURABLE, "topology.state.checkpoint.interval.ms": 20, "topology.max.spout.pending": 3}
-"""Checkpoints more often than ticks, and few elements for each: so that a combiner holds some while one is taken."""
+OFTEN = {**DURABLE, "topology.state.checkpoint.interval.ms": 20, "topology.max.spout.pending": 10}
+"""Frequent checkpoints, and few elements for each: so that a combiner holds some while a checkpoint is taken."""
 FEW = range(int(os.environ.get("STREAM_SEEDS", "8")))
 
 
@@ -104,6 +104,7 @@ def test_replays_that_count_twice_are_found() -> None:
 BROKEN: list[tuple[type[Any], Guarantee]] = [
     (ForgetsAtTicks, "at_least_once"),
     (AcksEarly, "at_least_once"),
+    (AcksEarly, "exactly_once"),
     (SendsLoosely, "at_least_once"),
     (KeepsPartials, "exactly_once"),
     (AddsBeforeRollback, "exactly_once"),
