@@ -85,6 +85,16 @@ SECTIONS: Final = (
         "Ad events a second",
     ),
     Section(
+        "nexmark",
+        "Nexmark",
+        "Queries over persons, auctions and bids of an auction site as programs of streams, every event tracked, and "
+        "the same in Flink SQL, which reads the events from a file and tracks none. Joins, averages and windows keep "
+        "their state in memory, with a checkpoint per second, for which acks wait.",
+        "events_per_s",
+        "Nexmark: events a second",
+        ("events_per_s", "flink_events_per_s", "cpu_us_per_event", *COSTS, "results"),
+    ),
+    Section(
         "connectors",
         "Connectors against the bare client",
         "Messages of 100 bytes from topic to topic of Kafka, and from queue to queue of RabbitMQ (durable, persistent, "

@@ -28,6 +28,7 @@ HELD: Final = "--held 5000 --pending 30000"
 IN_STATE: Final = "--pending 200000"
 PERF: Final = "--ackers 1 --tuples 500000 --pending 5000"
 ADS: Final = "--events 200000 --event-rate 10000 --workers 2 --ackers 1 --pending 2000"
+NEXMARK: Final = ("q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q11", "q12")
 AT_RATE: Final = "--seconds 15 --warm 3 --workers 2 --ackers 1"
 
 SUITE: Final = (
@@ -82,6 +83,12 @@ SUITE: Final = (
         "ad events joined and counted by window in Redis",
         "events_per_s",
         {"shuffle": ADS, "local-or-shuffle": f"{ADS} --local"},
+    ),
+    Bench(
+        "nexmark",
+        "Nexmark's queries as programs of streams, and in Flink SQL",
+        "events_per_s",
+        {query: f"--query {query} --events 200000 --workers 2 --ackers 1 --pending 50000" for query in NEXMARK},
     ),
     Bench(
         "async_http",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import async_http, chain, latency, start, storm_perf, webhooks, word_count, yahoo
+from bench.nexmark import __main__ as nexmark
 from tupletree.testing import DevCluster
 
 WORKERS = 2
@@ -86,6 +88,14 @@ def test_storm_perf(cluster: DevCluster, topology: str, workers: int) -> None:
     arguments = Namespace(topology=topology, workers=workers, ackers=1, tuples=2_000, pending=200)
     result = storm_perf.measure_on(cluster, arguments)
     assert {"tuples_per_s", "cpu_us_per_tuple"} <= result.keys()
+
+
+@pytest.mark.parametrize("query", ["q4", pytest.param("all", marks=pytest.mark.long)])
+def test_nexmark(cluster: DevCluster, query: str, tmp_path: Path) -> None:
+    given = Namespace(query=query, events=2_000, workers=WORKERS, ackers=1, pending=5_000, venvs=str(tmp_path))
+    result = nexmark.measure_on(cluster, given)
+    for figures in [result] if query != "all" else result.values():
+        assert {"events_per_s", "cpu_us_per_event", "results", "flink_unavailable"} <= figures.keys()
 
 
 def test_latency(cluster: DevCluster) -> None:
