@@ -41,7 +41,7 @@ FILES = {
     ),
     "an open file": (
         "file = open(__file__ + '.log', 'w')\nnumbers.map(lambda n: file.write(str(n))).print()\nbuilder.topology()",
-        "map in 'numbers-map' cannot be copied to its tasks: Cannot pickle files that are not opened for reading",
+        "map in 'numbers' cannot be copied to its tasks: Cannot pickle files that are not opened for reading",
     ),
     "no key": ("numbers.count()", "a Stream has no 'count': write key_by(…) before it (line 4)"),
 }
