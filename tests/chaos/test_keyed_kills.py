@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import test_stateful_words
-from keyed_topology import CLOCK, TASKS, WINDOW_MS, event, keyed_topology, truth
+from keyed_topology import CLOCK, SLIDING_MS, TASKS, WINDOW_MS, event, keyed_topology, slid_truth, truth
 from test_stateful_words import is_acked, kill_workers, workers
 
 from tupletree._checkpoints.coordinator import Phase
@@ -55,9 +55,8 @@ def test_timers_count_once_whichever_workers_are_killed(cluster, seed, tmp_path)
         cluster.client.kill("keyed", wait_secs=0)
         wait_until(lambda: not workers(cluster), 30, what="the workers end")
     commits = is_committing(cluster, conf)
-    windows, totals, late = (
-        stored(conf, name, tasks, commits) for name, tasks in (("windows", TASKS), ("totals", TASKS), ("late", 1))
-    )
+    windows, totals, slid = (stored(conf, name, TASKS, commits) for name in ("windows", "totals", "slid"))
+    late = stored(conf, "late", 1, commits)
     assert late == {}
     assert kills >= SECONDS / 6
 
@@ -72,6 +71,8 @@ def test_timers_count_once_whichever_workers_are_killed(cluster, seed, tmp_path)
     for key, value in windows.items():
         if type(key) is str:  # not an entry of timers
             counted.update({(key, start): count for start, count in value[0].items()})
+    expected = {window: [count] for window, count in slid_truth(events).items() if window[1] + SLIDING_MS <= last_ms}
+    assert slid == expected
     print(f"{kills} kills, {events} events, {len(over)} windows, {sum(ticks.values())} timers of the clock")
     assert counted == truth(events)
 

@@ -9,7 +9,7 @@ import pytest
 from local_components import DoBasic, Log
 from stateful_scene import ALIGNED, FAST, sqlite
 
-from tupletree import FailedException, KeyedProcess, TopologyBuilder
+from tupletree import FailedException, KeyedProcess, KeyedWindow, Session, Sliding, TopologyBuilder, Tumbling
 from tupletree.testing import FeederSpout, LocalCluster
 
 
@@ -82,6 +82,52 @@ def test_aligned_a_timer_whose_row_fails_fires_again_with_the_value_that_it_had(
         feed(feeder, ("a", 12))
         cluster.wait_until(lambda: rows.count(["a", 10, 2]) == 2 and len(feeder.acked) == 3)
         assert cluster.state("alarms", "alarm")["a"] == 3
+
+
+class Sums(KeyedWindow):
+    key, event_time, max_lag = "key", "at", timedelta(0)
+    outputs = ("key", "start", "times")
+
+    def __init__(self, window):
+        self.window = window
+
+    def on_window(self, key, window, value):
+        yield [key, window.start, [at for _, at in value]]
+
+
+@pytest.mark.parametrize(
+    ("window", "again"),
+    [
+        (Tumbling(timedelta(milliseconds=10)), [["a", 0, [0, 5]], ["b", 0, [7]]]),
+        (
+            Sliding(timedelta(milliseconds=10), timedelta(milliseconds=6)),
+            [["a", 0, [0, 5]], ["b", 0, [7]], ["b", 6, [7]]],
+        ),
+        (Session(timedelta(milliseconds=6)), [["a", 0, [0, 5]], ["b", 7, [7]]]),
+    ],
+)
+def test_aligned_a_window_whose_row_fails_comes_again_with_each_of_its_tuples_once(window, again, tmp_path):
+    conf, rows, feeder = {**ALIGNED, **sqlite(tmp_path)}, Log(), FeederSpout(["key", "at"])
+
+    def refuse_once(tup, collector):
+        rows.append(list(tup.values))
+        if tup["key"] == "b" and [row[0] for row in rows].count("b") == 1:
+            raise FailedException("not yet")
+
+    builder = TopologyBuilder()
+    builder.set_spout("events", feeder)
+    builder.set_bolt("sums", Sums(window)).fields_grouping("events", ["key"])
+    builder.set_bolt("sink", DoBasic(refuse_once)).shuffle_grouping("sums")
+    with LocalCluster() as cluster:
+        cluster.submit("sums", builder.create_topology(), conf)
+        feed(feeder, ("a", 0), ("a", 5))
+        cluster.wait_until(lambda: len(feeder.acked) == 2)
+        feed(feeder, ("b", 7), ("c", 16))
+        cluster.wait_until(lambda: len(feeder.failed) == 2)
+        feed(feeder, *feeder.failed)
+        cluster.wait_until(lambda: len(feeder.acked) == 4)
+        assert [row for row in cluster.state("sums", "sums") if type(row) is str] == ["c"]
+    assert sorted(rows[-len(again) :]) == again
 
 
 def test_without_alignment_a_tuple_that_failed_and_comes_back_before_the_watermark_is_late_and_reported():

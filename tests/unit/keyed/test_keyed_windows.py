@@ -64,6 +64,9 @@ def test_without_methods_a_window_has_the_values_of_its_tuples() -> None:
     recorder = run_bolt(Contents(), rows(("a", 1, 5), ("a", 12, 6), ("a", 11, 7), ("a", 40, 8)))
     first, *others = [["a", 1, 5], ["a", 12, 6], ["a", 11, 7]]
     assert recorder.rows() == [[[first]], [[first, *others]], [[*others]]]
+    disordered = type("Disordered", (Contents,), {"max_lag": ms(20)})()
+    recorder = run_bolt(disordered, rows(("a", 12, 6), ("a", 11, 7), ("a", 1, 5), ("a", 40, 8)))
+    assert recorder.rows()[1:] == [[[first, *others]]], "in the order of panes"
     assert len(recorder.acked) == 4
 
 
@@ -107,10 +110,27 @@ def test_a_tuple_merges_the_sessions_that_it_is_in() -> None:
         max_lag = ms(100)
 
     driver = Driver(Sessions())
-    for at, n in ((100, 1), (118, 2), (109, 4), (128, 8), (92, 16)):
+    for at, n in ((100, 1), (118, 2), (109, 4), (128, 8), (92, 16), (105, 32)):
         assert put(driver, "a", at, n) == []
-    assert put(driver, "b", 238, 0) == [["a", 92, 128, "on_time", 23], ["a", 128, 138, "on_time", 8]]
+    assert put(driver, "b", 238, 0) == [["a", 92, 128, "on_time", 55], ["a", 128, 138, "on_time", 8]]
     assert driver.value("a") is None
+
+
+def test_a_session_takes_late_tuples_until_its_lateness_has_passed() -> None:
+    class Sessions(Merging):
+        window = Session(ms(10))
+        allowed_lateness = ms(20)
+
+    driver = Driver(Sessions())
+    assert put(driver, "a", 100, 1) == []
+    assert put(driver, "x", 115, 0) == [["a", 100, 110, "on_time", 1]]
+    assert put(driver, "a", 95, 2) == [["a", 95, 110, "late", 3]]
+    assert put(driver, "b", 104, 4) == [["b", 104, 114, "late", 4]]
+    assert put(driver, "a", 109, 8) == [], "the session goes on after the watermark"
+    assert put(driver, "x", 120, 0) == [["a", 95, 119, "on_time", 11]]
+    for at, keys in ((133, "ab"), (134, "a"), (138, "a"), (139, "")):
+        put(driver, "x", at, 0)
+        assert "".join(key for key in "ab" if driver.value(key) is not None) == keys
 
 
 def test_a_session_that_grows_has_one_timer() -> None:
@@ -170,6 +190,18 @@ def test_early_windows_come_while_they_have_new_tuples() -> None:
     assert driver.tick(9_100) == [["a", 10, 30, "early", 7], ["a", 20, 40, "early", 6]]
     assert put(driver, "b", 40, 0) == [["a", 10, 30, "on_time", 7], ["a", 20, 40, "on_time", 6]]
     assert driver.tick(99_000) == [["b", 30, 50, "early", 0], ["b", 40, 60, "early", 0]]
+
+
+def test_tuples_of_a_window_that_is_over_are_not_counted_for_early_windows() -> None:
+    class Early(Sums):
+        early_every, allowed_lateness = ms(100), ms(50)
+
+    driver = Driver(Early())
+    put(driver, "a", 5, 1)
+    assert driver.value("a") == [{0: 1}, {"pending": {0: 1}, "early": 100}]
+    put(driver, "b", 10, 1)
+    assert driver.value("a") == [{0: 1}, {"early": 100}]
+    assert driver.tick(100) == [["b", 10, 20, "early", 1]]
 
 
 def test_an_early_window_comes_after_a_number_of_new_tuples() -> None:
