@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_keyed_simulation import ALIGNED, COUNT, END_MS, FEW, SPOUTS, Events, Late, events
 
-from tupletree import BasicStatefulBolt, KeyedWindow, Session, Sliding, Topology, TopologyBuilder, Tumbling
+from tupletree import BasicStatefulBolt, KeyedWindow, Session, Sliding, Topology, TopologyBuilder
 from tupletree.keyed import KeyState, WindowBounds
 from tupletree.state.contract import KeyValueState
 from tupletree.testing import CounterexampleError, Outcome, simulate
@@ -51,12 +51,6 @@ class Windows(KeyedWindow):
         yield [key, *window, sorted(value)]
 
 
-class Unmerged(Windows):
-    """Without merge: a value for each sliding window."""
-
-    merge = KeyedWindow.merge
-
-
 class Shown(BasicStatefulBolt):
     """Has all rows of each window."""
 
@@ -67,19 +61,21 @@ class Shown(BasicStatefulBolt):
         self.state[window] = [*self.state[window], tup["times"]]
 
 
-def topology_of(bolt: KeyedWindow) -> Topology:
+def topology_of(bolts: dict[str, Windows]) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("events", Events(), SPOUTS)
-    builder.set_bolt("windows", bolt, 2).fields_grouping("events", ["key"])
-    builder.set_bolt("shown", Shown(), 2).fields_grouping("windows", ["key", "start"])
-    builder.set_bolt("late", Late()).global_grouping("windows", "late")
+    late = builder.set_bolt("late", Late())
+    for name, bolt in bolts.items():
+        builder.set_bolt(name, bolt, 2).fields_grouping("events", ["key"])
+        builder.set_bolt(f"{name} shown", Shown()).global_grouping(name)
+        late.global_grouping(name, "late")
     return builder.create_topology()
 
 
-def in_slices(size_ms: int, every_ms: int) -> dict[tuple[str, int, int], list[int]]:
-    starts = range(-size_ms // every_ms * every_ms, END_MS, every_ms)
+def in_slices() -> dict[tuple[str, int, int], list[int]]:
+    starts = range(-SIZE_MS // EVERY_MS * EVERY_MS, END_MS, EVERY_MS)
     found = {
-        (key, start, start + size_ms): [at for at in times if start <= at < start + size_ms]
+        (key, start, start + SIZE_MS): [at for at in times if start <= at < start + SIZE_MS]
         for start in starts
         for key, times in TIMES.items()
     }
@@ -99,39 +95,38 @@ def in_sessions() -> dict[tuple[str, int, int], list[int]]:
     return found
 
 
-KINDS = {
-    "tumbling": (lambda: Windows(Tumbling(timedelta(milliseconds=SIZE_MS))), in_slices(SIZE_MS, SIZE_MS)),
-    "sliding": (lambda: Windows(sliding()), in_slices(SIZE_MS, EVERY_MS)),
-    "sliding without merge": (lambda: Unmerged(sliding()), in_slices(SIZE_MS, EVERY_MS)),
-    "session": (lambda: Windows(Session(timedelta(milliseconds=GAP_MS))), in_sessions()),
+SLIDING = Sliding(timedelta(milliseconds=SIZE_MS), timedelta(milliseconds=EVERY_MS))
+BOLTS = {
+    "sliding": Windows(SLIDING),
+    "session": Windows(Session(timedelta(milliseconds=GAP_MS))),
+}
+TRUTHS = {
+    "sliding": in_slices(),
+    "session": in_sessions(),
 }
 
 
-def sliding() -> Sliding:
-    return Sliding(timedelta(milliseconds=SIZE_MS), timedelta(milliseconds=EVERY_MS))
+def exactly(outcome: Outcome) -> None:
+    for name, truth in TRUTHS.items():
+        if name in outcome.states:
+            check(outcome.states[f"{name} shown"], truth)
+    assert outcome.states["late"] == {}
 
 
-def exactly(truth: dict[tuple[str, int, int], list[int]]) -> Callable[[Outcome], None]:
-    def check(outcome: Outcome) -> None:
-        shown = outcome.states["shown"]
-        over = {tuple(window[:3]): rows for window, rows in shown.items() if window[3] == "on_time"}
-        assert all(len(rows) == 1 for rows in over.values()), "a window came twice"
-        assert {window: rows[0] for window, rows in over.items()}.items() <= truth.items()
-        assert over.keys() >= {window for window in truth if window[2] <= END_MS - SILENCE_MS}, "a window is missing"
-        for window, rows in shown.items():
-            if window[3] == "early":
-                assert all(set(rows[0]) <= set(TIMES[window[0]]) and len(set(row)) == len(row) for row in rows)
-                assert all(set(before) < set(after) for before, after in pairwise(rows)), "an early row came twice"
-        assert outcome.states["late"] == {}
-
-    return check
+def check(shown: Mapping[Any, Any], truth: dict[tuple[str, int, int], list[int]]) -> None:
+    over = {tuple(window[:3]): rows for window, rows in shown.items() if window[3] == "on_time"}
+    assert all(len(rows) == 1 for rows in over.values()), "a window came twice"
+    assert {window: rows[0] for window, rows in over.items()}.items() <= truth.items()
+    assert over.keys() >= {window for window in truth if window[2] <= END_MS - SILENCE_MS}, "a window is missing"
+    for window, rows in shown.items():
+        if window[3] == "early":
+            assert all(set(row) <= set(TIMES[window[0]]) and len(set(row)) == len(row) for row in rows)
+            assert all(set(before) < set(after) for before, after in pairwise(rows)), "an early row came twice"
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("kind", KINDS)
-def test_windows_come_once_with_each_tuple_once_amid_faults(kind: str) -> None:
-    bolt, truth = KINDS[kind]
-    report = simulate(topology_of(bolt()), FEW, check=exactly(truth), conf=ALIGNED)
+def test_windows_come_once_with_each_tuple_once_amid_faults() -> None:
+    report = simulate(topology_of(BOLTS), FEW, check=exactly, conf=ALIGNED)
     assert report.messages == len(FEW) * SPOUTS * COUNT
     assert report.kills > 5
 
@@ -175,4 +170,4 @@ class MissesMoves(Windows):
 @pytest.mark.parametrize("broken", [Unassigned, ForgetsTimers, MissesMoves])
 def test_a_broken_rule_of_windows_is_found(broken: type[Windows]) -> None:
     with pytest.raises(CounterexampleError):
-        simulate(topology_of(broken(sliding())), range(100), check=exactly(KINDS["sliding"][1]), conf=ALIGNED)
+        simulate(topology_of({"sliding": broken(SLIDING)}), range(100), check=exactly, conf=ALIGNED)

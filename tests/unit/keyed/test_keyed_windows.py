@@ -188,7 +188,10 @@ def test_early_windows_come_while_they_have_new_tuples() -> None:
     assert put(driver, "a", 28, 4) == []
     driver.restart()
     assert driver.tick(9_100) == [["a", 10, 30, "early", 7], ["a", 20, 40, "early", 6]]
-    assert put(driver, "b", 40, 0) == [["a", 10, 30, "on_time", 7], ["a", 20, 40, "on_time", 6]]
+    put(driver, "a", 29, 8)
+    assert put(driver, "b", 40, 0) == [["a", 10, 30, "on_time", 15], ["a", 20, 40, "on_time", 14]]
+    assert driver.bolt._progress is not None
+    assert len(driver.bolt._progress.processing) == 1, "that of the other key is deleted"
     assert driver.tick(99_000) == [["b", 30, 50, "early", 0], ["b", 40, 60, "early", 0]]
 
 
