@@ -47,11 +47,12 @@ class IntervalJoin(Join):
     passed the last time at which a partner could come; with ``kind = "outer"``, ``join(None, right)`` likewise. These
     rows are those of a timer: not guaranteed without aligned checkpoints, as in KeyedProcess.
 
-    A tuple is removed when no partner can come any more: at that watermark, or some time later, but before the last
-    tuple that its key then has is due. A checkpoint writes at most 256 tuples of a key, beside those that have changed
-    and an index of some 12 bytes for each 64 tuples of the key, however many tuples the key has.
+    A tuple is removed when no partner can come any more, or a little later: at most 128 tuples of one side of a key
+    stay longer, until the newest of them is due. A key with many tuples has them in chunks of at most 128. A checkpoint
+    writes the newest chunk of each side, chunks that have changed, and some 13 bytes for each 64 tuples of the key.
 
-    Not guaranteed: the order of rows. FailedException from ``join`` fails the arriving tuple, which is then not kept;
+    Not guaranteed: the order of rows; and that keys are held together, if both inputs have custom or direct groupings,
+    which are not checked. FailedException from ``join`` fails the arriving tuple, which is then not kept;
     when a timer calls ``join``, any exception ends the worker.
 
     Attributes:

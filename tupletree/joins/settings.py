@@ -29,7 +29,11 @@ def input_streams(component: str, sides: Mapping[str, Any]) -> dict[str, list[tu
     first, second = found.values()
     if set(first) & set(second):
         roles = " and ".join(found)
-        refuse(component, next(iter(found)), f"{roles} are the same stream, and a join has two: emit one of them apart")
+        refuse(
+            component,
+            next(iter(found)),
+            f"{roles} are the same stream, and a join needs two: emit it on a second one too",
+        )
     return found
 
 

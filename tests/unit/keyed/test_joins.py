@@ -148,6 +148,19 @@ def test_keep_decides_what_is_passed_to_join() -> None:
     assert click(driver, 100, 2) == [[1, 2]]
 
 
+def test_rows_that_join_returns_and_does_not_yield_are_refused() -> None:
+    class Returning(Ads):
+        def join(self, left: Any, right: Any) -> Any:
+            return [["ann", 1, True]]
+
+    driver = Driver(Returning(), SOURCES)
+    view(driver, 100)
+    with pytest.raises(
+        TopologyError, match=r"Returning\.join returned a list; a returned value is ignored; yield rows"
+    ):
+        click(driver, 100)
+
+
 def test_a_tuple_that_join_fails_is_not_kept() -> None:
     class Refusing(Ads):
         def join(self, left: Any, right: Any) -> Iterator[list[Any]]:
@@ -266,12 +279,13 @@ def test_only_the_newest_version_is_kept_behind_the_watermark_and_no_deletion() 
     driver = Driver(Versioned(), SOURCES)
     for at in range(100, 110):
         click(driver, at, at)
+    click(driver, 109, 7)  # another row of the same time
     click(driver, 105, -1, user="bob")
     view(driver, 111)
     driver.checkpoint()
     assert driver.value("ann")[1][2][0] == [106, 107, 108, 109]
     reach(driver, 113)
-    assert driver.value("ann")[1][2][:2] == [[109], [{"user": "ann", "at": 109, "n": 109}]]
+    assert driver.value("ann")[1][2][:2] == [[109], [{"user": "ann", "at": 109, "n": 7}]]
     assert keys(driver) == {"ann", "clock"}
 
 
@@ -337,7 +351,7 @@ def test_other_inputs_are_refused_when_the_topology_is_built(groupings: dict[str
             {"right": ("clicks", 1)},
             "right must be the id of a component, or (component, stream), not ('clicks', 1)",
         ),
-        (Ads, {"right": ("views", "default")}, "left and right are the same stream, and a join has two"),
+        (Ads, {"right": ("views", "default")}, "left and right are the same stream, and a join needs two"),
         (Ads, {"kind": "right"}, "kind must be 'inner', 'left' or 'outer', not 'right'"),
         (Named, {"kind": "outer"}, "kind must be 'inner' or 'left', not 'outer'"),
         (Ads, {"before": None}, "before is missing: write before = timedelta(...) and after = timedelta(...)"),
