@@ -56,7 +56,7 @@ class IntervalJoin(Join):
     when a timer calls ``join``, any exception ends the worker.
 
     Attributes:
-        left, right: the source of each side: a component, or (component, stream).
+        left, right: the source of each side: a component, (component, stream), or a list of such pairs.
         before, after: how much earlier and how much later than the left tuple a right one can be. Both are required;
             one of them can be negative.
         kind: "inner", "left" or "outer".

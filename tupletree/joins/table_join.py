@@ -55,7 +55,7 @@ class TableJoin(Join):
     FailedException from ``join`` fails the tuple; with ``versioned``, any exception from ``join`` ends the worker.
 
     Attributes:
-        stream, table: the source of each side: a component, or (component, stream).
+        stream, table: the source of each side: a component, (component, stream), or a list of such pairs.
         versioned: True: join by event time. Needs ``event_time``, which is not used otherwise.
         kind: "inner" or "left".
         key, event_time, max_lag, idle_timeout, late_stream: as in KeyedProcess. Without ``idle_timeout``, a table that
