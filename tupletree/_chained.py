@@ -1,6 +1,6 @@
 """Spouts whose rows pass a chain of functions in the spout's own executor (tupletree.streams), as the engine sees them.
 
-    spout --emit--> ChainedCollector --row--> chain --emits--> ChainedCollector --emit_tree--> the task's collector
+    spout --emit--> ChainedCollector --row--> chain --emits, kept until it has returned--> the task's collector
 
 The spout itself is the component of the topology: what the engine asks of it, and whatever wraps it (``set_retry``),
 holds as without a chain. The chain is beside it, in the component's definition; only the collector that the task gives
@@ -36,8 +36,9 @@ class Chain(Protocol):
     def bind(self, emit: Emit) -> Callable[[Row], None]:
         """Return the function that takes a row: a list or tuple with a value for each field. Called once, after setup.
 
-        The function calls ``emit(stream, values)`` any number of times before it returns, and never afterwards. It
-        leaves the row as it is, and keeps nothing of it: the message can come again. FailedException fails the message.
+        The function calls ``emit(stream, values)`` any number of times before it returns, and never afterwards; until
+        then, ``values`` do not change. It leaves the row as it is, and keeps nothing of it: the message can come again.
+        FailedException fails the message.
         """
 
     def teardown(self) -> None:

@@ -31,7 +31,7 @@ def chained(spout: Spout, chain: Chain, outputs: Mapping[str, Sequence[str]]) ->
     with an error that names the component, even if the spout catches exceptions around its emits.
 
     **Not guaranteed.** A row of a replayed message gives other tuples than before if the chain's functions are not
-    pure. ``collector.emit`` in such a spout does not return the receiving tasks of several tuples.
+    pure. ``collector.emit`` in such a spout does not return the receiving tasks of what passes the chain.
 
     Raises:
         UsageError: ``spout`` is not a Spout object, or has a chain already. ``set_spout`` raises TopologyError if the

@@ -9,9 +9,7 @@ cdef class ChainedCollector(SpoutCollector):
     cdef object _chain, _context, _run
     cdef TaskSpoutCollector _collector
     cdef OutStream _input
-    cdef list _rows
 
-    cpdef emitted(self, stream, values)
-    @cython.locals(collector=TaskSpoutCollector, rows=list)
+    @cython.locals(collector=TaskSpoutCollector)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
     cpdef bint _pass(self, values, msg_id) except -1

@@ -5,17 +5,22 @@ Compiled with the hot path: every row of such a spout passes it twice, into the 
 
 from __future__ import annotations  # pure
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from tupletree._chained import Chained, Emit, Row
+from tupletree._chained import Chain, Chained, Row
 from tupletree.collector import SpoutCollector
 from tupletree.context import TopologyContext
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.tuples import Origin
 
-from .collectors import TaskSpoutCollector
+from .collectors import TaskSpoutCollector, stream_and_values
 from .output_streams import OutStream
+
+
+def bound(chain: Chain, collector: Any) -> Callable[[Row], None]:
+    """Bind a chain to ``stage`` of a collector. The argument has no C type, so that this is the collector's method."""
+    return chain.bind(collector.stage)
 
 
 class ChainedCollector(SpoutCollector):
@@ -31,35 +36,23 @@ class ChainedCollector(SpoutCollector):
         self._collector = collector
         origin = Origin(context.component_id, context.task_id, DEFAULT_STREAM, chained.fields)
         self._input = OutStream(origin, False, 1)  # which nobody receives: it checks rows
-        self._rows: list[tuple[str, Row]] = []  # emitted by the chain for the present row
         self._run: Any = None
 
     def setup(self) -> None:
         """Set the chain up."""
         self._chain.setup(self._context)
-        emit: Emit = self.emitted
-        self._run = self._chain.bind(emit)
+        self._run = bound(self._chain, self._collector)
 
     def teardown(self) -> None:
         """Tear the chain down."""
         self._chain.teardown()
 
-    def emitted(self, stream: str, values: Row) -> None:
-        """Keep what the chain emits until it has returned."""
-        self._rows.append((stream, values))
-
     def emit(self, values: Row, msg_id: Any = None, stream: str = DEFAULT_STREAM) -> tuple[int, ...]:
         collector = self._collector
         if stream != DEFAULT_STREAM:
             return collector.emit(values, msg_id, stream)
-        if not self._pass(values, msg_id):
-            return ()
-        rows = self._rows
-        if len(rows) == 1:
-            name, row = rows.pop()
-            return collector.emit(row, msg_id, name)
-        self._rows = []  # not cleared: the spout can hear of the message, and emit, before emit_tree returns
-        collector.emit_tree(rows, msg_id)
+        if self._pass(values, msg_id):
+            collector.emit_staged(msg_id)
         return ()
 
     def emit_many(self, rows: Iterable[Row], msg_ids: Iterable[Any] | None = None) -> int:
@@ -75,24 +68,26 @@ class ChainedCollector(SpoutCollector):
         return count
 
     def emit_tree(self, rows: Iterable[tuple[str, Row]], msg_id: Any = None) -> int:
-        emitted: list[tuple[str, Row]] = []
-        for given in rows:
-            if not isinstance(given, Sequence) or len(given) != 2 or given[0] != DEFAULT_STREAM:
-                emitted.append(given)
-            elif self._pass(given[1], msg_id):
-                emitted += self._rows
-                self._rows = []
-            else:
-                return 0
-        return self._collector.emit_tree(emitted, msg_id)
+        collector = self._collector
+        try:
+            for given in list(rows):
+                stream, values = stream_and_values(self._context.component_id, given)
+                if stream != DEFAULT_STREAM:
+                    collector.stage(stream, values)
+                elif not self._pass(values, msg_id):
+                    return 0
+        except BaseException:
+            collector.unstage()
+            raise
+        return collector.emit_staged(msg_id)
 
     def _pass(self, values: Row, msg_id: Any) -> bool:
-        """Collect what the chain emits for a row. If the chain raises, fail the message and return False."""
+        """Stage what the chain emits for a row. If the chain raises, fail the message and return False."""
         row = self._input.checked(values)
         try:
             self._run(row)
         except (Exception, SystemExit) as error:
-            self._rows = []
+            self._collector.unstage()
             self._collector.fail_message(msg_id, error)
             return False
         return True

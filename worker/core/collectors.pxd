@@ -15,19 +15,26 @@ cpdef OutStream find_stream(dict streams, task, stream)
 @cython.locals(first=OutBuffer)
 cpdef tuple receivers(buffers)
 
+cpdef tuple stream_and_values(component_id, given)
+
 @cython.final
 cdef class TaskSpoutCollector(SpoutCollector):
     cdef public TreeTracker _task  # exchanged while trees are followed (tracing.py)
     cdef dict _streams
     cdef RandomIds _ids
-    cdef object _by_stream
+    cdef object _by_stream, _first_stream
+    cdef list _staged, _targets
     cdef public long long emits
 
     @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
-    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer, task=TreeTracker, chosen=list, root=u64, value=u64, edge=u64,
-                   has_edges=bint)
     cpdef emit_tree(self, rows, msg_id=*)
+    @cython.locals(out=OutStream, chooser=One)
+    cpdef stage(self, stream, values)
+    cpdef unstage(self)
+    @cython.locals(out=OutStream, buffer=OutBuffer, task=TreeTracker, rows=list, targets=list, at=Py_ssize_t, count=Py_ssize_t,
+                   root=u64, value=u64, edge=u64, has_edges=bint)
+    cpdef emit_staged(self, msg_id)
     @cython.locals(buffer=OutBuffer, task=TreeTracker, root=u64, value=u64, edge=u64)
     cpdef _send(self, OutStream out, row, msg_id, buffers)
 

@@ -41,12 +41,13 @@ def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
     return tuple([buffer.task for buffer in buffers])
 
 
-def stream_and_values(task: EmittingTask, given: Any) -> tuple[str, Sequence[Any]]:
-    """Return an element of the rows of ``emit_tree``, which is no tuple of two, as one. Raises EmitError."""
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
+def stream_and_values(component_id: str, given: Any) -> tuple[str, Sequence[Any]]:
+    """Return the stream and the values of an element of the rows of ``emit_tree``. Raises EmitError."""
+    is_row = type(given) is tuple or (isinstance(given, Sequence) and not isinstance(given, str | bytes))
+    if is_row and len(given) == 2:
         return given[0], given[1]
     raise EmitError(
-        f"component {task.component_id!r} called emit_tree with {reprlib.repr(given)}: each row is a pair of a stream "
+        f"component {component_id!r} called emit_tree with {reprlib.repr(given)}: each row is a pair of a stream "
         f"and its values, such as ('default', [value])"
     )
 
@@ -60,6 +61,9 @@ class TaskSpoutCollector(SpoutCollector):
         self._ids = ids
         self._by_stream = task.by_stream
         self.emits = 0
+        self._staged: list[Sequence[Any]] = []  # rows of the message that is emitted next
+        self._targets: list[Any] = []  # of each row: its buffer, or its stream and several buffers
+        self._first_stream = ""  # of the first of these rows
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
         out = find_stream(self._streams, self._task, stream)
@@ -86,38 +90,72 @@ class TaskSpoutCollector(SpoutCollector):
         return count
 
     def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
-        chosen: list[tuple[OutStream, Sequence[Any], Sequence[OutBuffer]]] = []
-        for given in rows:
-            pair = given if type(given) is tuple and len(given) == 2 else stream_and_values(self._task, given)
-            stream, values = pair
-            out = find_stream(self._streams, self._task, stream)
-            row = out.checked(values)
-            chooser = out.choose_one
-            buffers = out.choose_many(row) if chooser is None else (chooser.choose(row),)
-            chosen.append((out, row, buffers))
-        self.emits += 1  # also for a message without tuples: the spout is not dry
+        try:
+            for given in list(rows):
+                stream, values = stream_and_values(self._task.component_id, given)
+                self.stage(stream, values)
+        except BaseException:
+            self.unstage()
+            raise
+        return self.emit_staged(msg_id)
+
+    def stage(self, stream: str, values: Sequence[Any]) -> None:
+        """Check and route a tuple of the message that ``emit_staged`` emits next. Keeps ``values`` until then."""
+        out = find_stream(self._streams, self._task, stream)
+        row = out.checked(values)
+        chooser = out.choose_one
+        if chooser is not None:
+            self._targets.append(chooser.choose(row))
+        else:
+            self._targets.append((out, out.choose_many(row)))
+        if not self._staged:
+            self._first_stream = stream
+        self._staged.append(row)
+
+    def unstage(self) -> None:
+        """Forget the staged tuples."""
+        self._staged.clear()
+        self._targets.clear()
+
+    def emit_staged(self, msg_id: Any) -> int:
+        """Emit the staged tuples as one message; return their number."""
+        rows = self._staged
+        targets = self._targets
+        count = len(rows)
         task = self._task
         root = (self._ids.draw() or 1) if msg_id is not None and task.is_tracked else 0
         edge = value = 0
         has_edges = False
-        for out, row, buffers in chosen:
-            if out.choose_one is None:
-                out.emitted += 1
+        for at in range(count):
+            row = rows[at]
+            target = targets[at]
+            if type(target) is OutBuffer:
+                buffer = target
+                if root:
+                    edge = self._ids.draw()
+                    value ^= edge
+                    has_edges = True
+                buffer.append(row, root, edge)
+                continue
+            out, buffers = target
+            out.emitted += 1
             for buffer in buffers:
                 if root:
                     edge = self._ids.draw()
                     value ^= edge
                     has_edges = True
                 buffer.append(row, root, edge)
+        self.emits += 1  # also for a message without tuples: the spout is not dry
+        self.unstage()  # before the spout can hear of the message, and emit
         if msg_id is not None:
-            first = chosen[0][0].origin.stream if chosen else ""
+            first = self._first_stream if count else ""
             if not has_edges:
                 task.settle(msg_id, first)
             else:
                 if self._by_stream is not None:
                     self._by_stream.began(root, first)
                 task.track(root, value, msg_id)
-        return len(chosen)
+        return count
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
