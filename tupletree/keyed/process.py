@@ -16,7 +16,7 @@ from tupletree.component import BasicStatefulBolt, Yielded
 from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of
-from tupletree.keyed.settings import KeyedSettings, event_time_ms, invalid_key, key_fields, late_report
+from tupletree.keyed.settings import MAX_EVENT_TIME_MS, KeyedSettings, event_time_ms, invalid_key, key_fields, late_report
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
@@ -72,7 +72,7 @@ class KeyedProcess(BasicStatefulBolt):
 
     Attributes:
         key: the key field, or several. Group the input by these fields, or by some of them. Values of a key are str,
-            bytes or int.
+            bytes or int; a key of one field may also be a tuple of these.
         event_time: the field with the event time: milliseconds of Unix time, or a datetime with a time zone. None:
             there is no event time.
         max_lag: how far a tuple's event time may be behind the newest of the same sending task. Required with
@@ -161,7 +161,7 @@ class KeyedProcess(BasicStatefulBolt):
             self._on_tuple(tup, key, entry)
             return
         at = tup[time_field]
-        if type(at) is not int:
+        if type(at) is not int or not -MAX_EVENT_TIME_MS <= at <= MAX_EVENT_TIME_MS:
             at = event_time_ms(self.context.component_id, time_field, tup)
         watermark, events = progress.watermark, progress.events
         watermark.came(tup.source_task, at)  # never above the tuple's own time, unless the tuple is late
@@ -254,6 +254,8 @@ class KeyedProcess(BasicStatefulBolt):
 
     def _checked_entry(self, tup: Tuple, key: Any) -> Any:
         """Return the entry of a key that is not plain. Raises ReportedFailedException if a part of it is invalid."""
+        if self._field is not None and type(key) is tuple and key and all(type(part) in PLAIN for part in key):
+            return entry_of(key)
         parts = key if self._field is None else (key,)
         for name, part in zip(self._settings.key, parts, strict=True):
             if type(part) not in PLAIN:

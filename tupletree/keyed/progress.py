@@ -9,8 +9,8 @@ the key itself        value of a key that is str, bytes or int      when it is a
 ("$progress",)        {format, watermark, newest, has_timers}       before a checkpoint, if changed
 ====================  ============================================  =================================================
 
-A key of one field is never a tuple, and a key of several fields is stored under a tuple that begins with ``$key``. So
-no key of a user's tuple is taken for an entry of ours.
+A key that is a tuple, of several fields or of one, is stored under a tuple that begins with ``$key``. So no key of a
+user's tuple is taken for an entry of ours.
 
 ``newest`` has [component, index of the task, newest event time] of each sender, since the ids of tasks change when a
 topology is submitted anew.

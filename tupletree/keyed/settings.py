@@ -15,6 +15,9 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 MAX_TIME_MS = 1 << 60
 """The largest time of a timer, and the negative of the smallest: some thirty million years from 1970."""
 
+MAX_EVENT_TIME_MS = MAX_TIME_MS // 2
+"""The largest event time, and the negative of the smallest: it has room for timers after it."""
+
 
 _MAX_LAG_MISSING = (
     "is missing, and event_time needs it: write max_lag = timedelta(...), how far a tuple may be behind the newest of "
@@ -103,7 +106,7 @@ def refuse(component: str, name: str, fault: str) -> NoReturn:
 
 
 def event_time_ms(component: str, field: str, tup: Tuple) -> int:
-    """Return the event time of a tuple that has a datetime with a time zone.
+    """Return the event time of a tuple whose field has no time in milliseconds, but may have a datetime.
 
     Raises:
         ReportedFailedException: the tuple has no valid time.
@@ -137,5 +140,5 @@ def invalid_key(component: str, field: str, tup: Tuple, value: object) -> Report
     """Return the error of a tuple whose key is not one of a state."""
     return ReportedFailedException(
         f"bolt '{component}': key field '{field}' of a tuple of '{tup.source_component}', stream "
-        f"'{tup.source_stream}', is {value!r}; a str, bytes or an int was expected"
+        f"'{tup.source_stream}', is {value!r}; a str, bytes, an int or a tuple of these was expected"
     )

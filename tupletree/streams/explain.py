@@ -63,7 +63,7 @@ def _reason_of_narrow(component: Component, before: Component) -> str:
     if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
     if is_source:
-        return f"behind a source: {before.id} neither keeps partial values nor tells how far event time has come"
+        return f"behind a source: {before.id} runs operators, but no flat_map, event_time or partial values"
     return f"behind a bolt: {before.id} passes tuples on, and runs no operators"
 
 

@@ -178,7 +178,8 @@ class Plan:
         """True if the narrow operators after a source, and there are some, can run in the source's own executors.
 
         They cannot if there are to be more executors than the source has; if partial values are kept, for which the
-        inputs must wait; or if event times are given, since a source does not send its progress.
+        inputs must wait; or if event times are given, since a source does not send its progress. A flat_map could, but
+        many tuples of one message cost a spout more than a bolt.
         """
         if head.kind is not Kind.SOURCE or not any(child.is_narrow for child in head.children):
             return False
@@ -190,7 +191,7 @@ class Plan:
                 if isinstance(one.argument, Part) and one.argument.fold is not None:
                     return False
                 continue
-            if one.kind is Kind.EVENT_TIME or (one.parallelism or self._parallelism) != wanted:
+            if one.kind in (Kind.EVENT_TIME, Kind.FLAT_MAP) or (one.parallelism or self._parallelism) != wanted:
                 return False
             waiting += one.children
         return True

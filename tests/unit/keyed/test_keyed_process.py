@@ -129,10 +129,11 @@ def test_event_times_may_be_datetimes_with_a_time_zone() -> None:
         ({"key": "a", "at": "noon", "n": 1}, "event time field 'at' of a tuple of 'test', stream 'default', is 'noon'"),
         ({"key": "a", "at": True, "n": 1}, "is True"),
         ({"key": "a", "at": 1.5, "n": 1}, "is 1.5"),
+        ({"key": "a", "at": 1_700_000_000 * 10**9, "n": 1}, "is 1700000000000000000; a whole number of milliseconds"),
         ({"key": "a", "at": dt.datetime(2026, 1, 1), "n": 1}, "a datetime with a time zone was expected"),
         ({"key": None, "at": 999, "n": 1}, "key field 'key' of a tuple of 'test', stream 'default', is None"),
-        ({"key": True, "at": 999, "n": 1}, "is True; a str, bytes or an int was expected"),
-        ({"key": ("a", "b"), "at": 999, "n": 1}, "is ('a', 'b')"),
+        ({"key": True, "at": 999, "n": 1}, "is True; a str, bytes, an int or a tuple of these was"),
+        ({"key": ("a", None), "at": 999, "n": 1}, "is ('a', None)"),
     ],
 )
 def test_a_tuple_without_a_valid_time_or_key_fails_and_the_others_go_on(values: dict[str, Any], fault: str) -> None:

@@ -51,7 +51,9 @@ def test_narrow_operators_run_in_the_source_if_they_can() -> None:
     apart[2].map(str, parallelism=3).sink(Discard())
     timed = of()
     timed.event_time(lambda n: n, max_lag=timedelta(0)).sink(Discard())
-    assert [len(components(stream)) for stream in [*apart, timed]] == [3, 3, 3, 3]
+    many = of()
+    many.map(str).flat_map(list).sink(Discard())
+    assert [len(components(stream)) for stream in [*apart, timed, many]] == [3, 3, 3, 3, 3]
 
 
 def test_elements_that_are_only_counted_are_not_sent() -> None:
