@@ -62,6 +62,7 @@ SUITE: Final = (
             for way in ("bolts", "streams")
         },
     ),
+    Bench("windows", "words in keyed sliding windows", "words_per_s", {"default": "--workers 1 --sentences 100000"}),
     Bench(
         "storm_perf",
         "three of Storm's perf suite: const, null, identity",

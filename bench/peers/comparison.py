@@ -83,14 +83,12 @@ def _places(rows: Sequence[Row], venvs: Path) -> tuple[dict[str, Path], dict[str
 
 def _measure_peer(row: Row, count: int, place: Path, file: Path, timeout_s: float) -> dict[str, Any]:
     lines = [line.split() for line in file.read_text().splitlines()]
-    keeps = row.keeps
-    words = _in_all(list(map(len, lines)), count)
     program = trial.Program(
         command=[str(place / "bin" / "python"), "-m", f"bench.peers.programs.{row.program}"],
         environment={"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"},
         settings=Settings(str(file), count, row.parallelism, "", row.options),
-        words=words,
-        counted=words if keeps is None else _in_all([sum(map(keeps, line)) for line in lines], count),
+        words=_in_all(list(map(len, lines)), count),
+        counted=_in_all(list(map(row.counted, lines)), count),
         timeout_s=timeout_s,
     )
     return trial.measure(program)

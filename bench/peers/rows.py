@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.peers.programs import chain
+from bench.peers.programs import chain, sliding
 
 OURS: Final = "tupletree"
 BASE: Final = "tupletree-2"
@@ -23,7 +23,7 @@ class Row:
     """One configuration.
 
     ``program``: the module of the program; of ours, the bench, with its ``arguments``. ``share``: the row counts one in
-    ``share`` of the sentences, for rows that are far slower. ``keeps``: true for the words that reach the sink.
+    ``share`` of the sentences, for rows that are far slower. ``counted``: how many words of a sentence the sink counts.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Row:
     options: Mapping[str, Any] = field(default_factory=dict)
     share: int = 1
     arguments: Sequence[str] = ()
-    keeps: Callable[[str], bool] | None = None
+    counted: Callable[[Sequence[str]], int] = len
 
     @property
     def peer(self) -> str:
@@ -86,7 +86,15 @@ def _chain() -> list[Row]:
         for way in ("bolts", "streams")
     ]
     options = {"flow": "bytewax_chain", "batch_size": 100, "recovery": False}
-    return [*ours, Row("bytewax-chain-1", "bytewax_start", 1, options, keeps=chain.is_kept)]
+    return [*ours, Row("bytewax-chain-1", "bytewax_start", 1, options, counted=chain.kept)]
+
+
+def _windows() -> list[Row]:
+    bytewax = {"flow": "bytewax_sliding", "batch_size": 100, "recovery": False}
+    return [
+        Row("tupletree-windows-1", "windows", 1),
+        Row("bytewax-windows-1", "bytewax_start", 1, bytewax, 10, counted=sliding.counted),
+    ]
 
 
 def _bytewax() -> list[Row]:
@@ -168,6 +176,7 @@ TABLES: Final[Mapping[str, Table]] = {
         ),
     ),
     "chain": Table("peers_chain", "tupletree-streams-word-1", _chain()),
+    "windows": Table("peers_windows", "tupletree-windows-1", _windows()),
 }
 PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def is_odd(number: int) -> bool:
     """True for the lengths that are kept."""
@@ -13,6 +15,6 @@ def half(number: int) -> int:
     return number >> 1
 
 
-def is_kept(word: str) -> bool:
-    """True if a word comes through the filter."""
-    return is_odd(len(word))
+def kept(words: Sequence[str]) -> int:
+    """Return how many of the words come through the filter."""
+    return sum([is_odd(len(word)) for word in words])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import async_http, chain, latency, start, storm_perf, webhooks, word_count, yahoo
+from bench import async_http, chain, latency, start, storm_perf, webhooks, windows, word_count, yahoo
 from bench.nexmark import __main__ as nexmark
 from tupletree.testing import DevCluster
 
@@ -66,6 +66,11 @@ def test_word_count(cluster: DevCluster, changed: dict[str, Any]) -> None:
 def test_chain(cluster: DevCluster, way: str, message: str) -> None:
     given = Namespace(way=way, message=message, workers=WORKERS, ackers=1, sentences=300, pending=100, timeout=60.0)
     assert {"words_per_s", "cpu_us_per_word"} <= chain.measure_on(cluster, given).keys()
+
+
+def test_windows(cluster: DevCluster) -> None:
+    given = Namespace(workers=1, ackers=1, sentences=300, pending=1000, timeout=60.0)
+    assert {"words_per_s", "cpu_us_per_word"} <= windows.measure_on(cluster, given).keys()
 
 
 @pytest.mark.parametrize("rate", [0.0, 500.0])
