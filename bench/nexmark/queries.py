@@ -1,6 +1,6 @@
 """The queries of the Nexmark benchmark as programs of streams: from the stream of events to the results.
 
-The results are those of ``reference``. Queries 9, 10 and those from 13 on are not of the original benchmark.
+The results are those of ``reference``. Queries 9, 10 and those from 13 on, of later suites, are left out.
 """
 
 from __future__ import annotations
