@@ -16,7 +16,14 @@ from tupletree.component import BasicStatefulBolt, Yielded
 from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of
-from tupletree.keyed.settings import MAX_EVENT_TIME_MS, KeyedSettings, event_time_ms, invalid_key, key_fields, late_report
+from tupletree.keyed.settings import (
+    MAX_EVENT_TIME_MS,
+    KeyedSettings,
+    event_time_ms,
+    invalid_key,
+    key_fields,
+    late_report,
+)
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState

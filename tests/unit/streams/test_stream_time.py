@@ -120,8 +120,9 @@ def test_at_the_end_of_all_sources_all_windows_are_emitted(parallelism: int) -> 
 
 
 def test_a_key_may_be_a_tuple() -> None:
-    keyed = StreamBuilder(parallelism=2).source(CLICKS, name="clicks").event_time(lambda click: click.at, max_lag=MS * 99)
-    counted = keyed.key_by(lambda click: (click.user, click.page)).window(Tumbling(100 * MS)).count()
+    source = StreamBuilder(parallelism=2).source(CLICKS, name="clicks")
+    timed = source.event_time(lambda click: click.at, max_lag=99 * MS)
+    counted = timed.key_by(lambda click: (click.user, click.page)).window(Tumbling(100 * MS)).count()
     found = {key: window.value for key, window in collected(counted)}
     assert found == {(c.user, c.page): sum(o.user == c.user and o.page == c.page for o in CLICKS) for c in CLICKS}
 
