@@ -29,6 +29,9 @@ RESERVED_PREFIXES = ("__", "$")
 REPORT_STREAM = "$report"
 """Internal stream on which tasks of a transactional topology report how many tuples of a batch they sent."""
 
+PROGRESS_STREAM = "watermarks"
+"""Stream on which tasks of a program of streams tell how far event time has come. Declared last, and sent last."""
+
 CHECKPOINT_STREAM = "$checkpoint"
 """Internal stream that carries the steps of a checkpoint through a stateful topology."""
 

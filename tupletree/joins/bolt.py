@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tupletree.component import Yielded
-from tupletree.errors import ReportedFailedException
 from tupletree.joins.interval_rules import IntervalBuffer
 from tupletree.joins.settings import input_streams, refuse
 from tupletree.joins.version_rules import VersionBuffer
 from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.process import KeyedProcess
-from tupletree.keyed.settings import MAX_TIME_MS, event_time_ms
+from tupletree.keyed.settings import event_time_ms
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.tuples import Tuple
 
@@ -21,8 +20,6 @@ class Join(KeyedProcess):
     """A KeyedProcess with two inputs. A subclass names them, and decides which of their tuples are joined when."""
 
     kind: str = "inner"
-
-    _max_wait_ms = 0
 
     def keep(self, tup: Tuple) -> Any:
         """Return what is kept of a tuple, and passed to ``join``: by default a dict of its fields.
@@ -63,17 +60,12 @@ class Join(KeyedProcess):
         self._first = next(iter(self.input_streams.values()))
 
     def _time_of(self, tup: Tuple) -> int:
-        """Return the event time of a tuple. Raises ReportedFailedException if no timer could be set for it."""
+        """Return the event time of a tuple, which has one."""
         field = self._settings.event_time
         assert field is not None
         at: int = tup[field]
         if type(at) is not int:
             at = event_time_ms(self.context.component_id, field, tup)
-        if abs(at) + self._max_wait_ms >= MAX_TIME_MS:
-            raise ReportedFailedException(
-                f"bolt '{self.context.component_id}': event time field '{field}' is {at}, which no timer can have; "
-                "milliseconds since 1970 were expected"
-            )
         return at
 
     def _emit_joined(self, returned: Yielded) -> None:

@@ -92,7 +92,6 @@ class IntervalJoin(Join):
         super().init_state(state)
         before_ms, after_ms = interval_ms(self.context.component_id, self.before, self.after)
         self._rules = IntervalRules(before_ms, after_ms, REPORTED[self.kind], self._max_chunk)
-        self._max_wait_ms = max(abs(before_ms), abs(after_ms))
 
     def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> None:
         side = 0 if self._is_first(tup) else 1

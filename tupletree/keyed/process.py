@@ -100,6 +100,7 @@ class KeyedProcess(BasicStatefulBolt):
     late_stream: str | None = None
     timer_interval: dt.timedelta = dt.timedelta(milliseconds=100)
 
+    _follows_tuples: bool = True  # tuples raise the watermark; otherwise only ``advance`` does
     _progress: Progress | None = None
     _now: int = 0
     _late: int = 0
@@ -171,7 +172,8 @@ class KeyedProcess(BasicStatefulBolt):
         if type(at) is not int or not -MAX_EVENT_TIME_MS <= at <= MAX_EVENT_TIME_MS:
             at = event_time_ms(self.context.component_id, time_field, tup)
         watermark, events = progress.watermark, progress.events
-        watermark.came(tup.source_task, at)  # never above the tuple's own time, unless the tuple is late
+        if self._follows_tuples:
+            watermark.came(tup.source_task, at)  # never above the tuple's own time, unless the tuple is late
         if events.due_at <= watermark.value:
             self._fire_events(progress)
         if at < watermark.value and not self._takes_late(tup):

@@ -63,6 +63,7 @@ class _Timed(KeyedProcess):
         self._follow = follower(self.chain, code, self.context.component_id)
         if any(stream == WATERMARKS for _, stream in self.context.sources):
             self.execute = self._execute_timed  # type: ignore[method-assign]
+            self._follows_tuples = False  # elements of two streams of one sender overtake each other
         if self.chain.sends_watermarks:
             self.tick = self._tick_timed  # type: ignore[method-assign]
 

@@ -1,12 +1,15 @@
 """Watermarks between components: how far event time has come in each task, sent to all tasks that wait for it.
 
 A task of a keyed operator gets the elements of its own keys alone. So from elements it cannot tell whether a sending
-task has nothing for it, or has not come so far. Therefore each task of a component whose elements have event times
-sends its progress every 200 ms, to every task of the components with timers that follow:
+task has nothing for it, or has not come so far. Nor may an element raise the watermark: batches of two streams of one
+task come in any order, so that an element of the other stream would be late. Therefore each task of a component whose
+elements have event times sends its progress every 200 ms, to every task of the components with timers that follow:
 
 *   the newest event time that it has given, where the operator ``event_time`` runs;
 *   the smallest of the progress of its own senders, if the elements had their times before;
 *   its own watermark, if it has timers itself: all results of earlier times have been emitted.
+
+The stream is declared last, and executors flush streams in this order: progress does not overtake elements.
 
 Progress that is not new is no sign of life: a sending task without elements is idle all the same.
 """
@@ -19,12 +22,13 @@ from typing import Any, Final
 from tupletree.component import TopologyContext
 from tupletree.keyed.settings import MAX_TIME_MS
 from tupletree.keyed.watermark import BEFORE_ALL, Watermark
+from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.code import Code
 from tupletree.streams.layout import TIME
 from tupletree.streams.steps import Chain
 from tupletree.tuples import Tuple
 
-WATERMARKS: Final = "watermarks"
+WATERMARKS: Final = PROGRESS_STREAM
 """The stream of the progress of a component's tasks."""
 
 FIELDS: Final = (TIME,)
@@ -42,21 +46,20 @@ CONF: Final[Mapping[str, Any]] = {"topology.tick.tuple.freq.secs": INTERVAL_S}
 class Passing:
     """The progress of a task whose elements had their times before: the smallest of its senders."""
 
-    def __init__(self, context: TopologyContext, time_field: str, idle_timeout_ms: int | None) -> None:
+    def __init__(self, context: TopologyContext, idle_timeout_ms: int | None) -> None:
         components = {component for component, stream in context.sources if stream == WATERMARKS}
         senders = [task for component in components for task in context.component_tasks(component)]
-        self._field = time_field
         self._context = context
         self._watermark = Watermark(senders, 0, idle_timeout_ms, self._now_ms())
 
     def came(self, tup: Tuple) -> bool:
-        """Record a tuple. Return true if it is an element, and false if it is the progress of its sender."""
-        is_element = tup.source_stream != WATERMARKS
-        watermark = self._watermark
-        time_ms = tup[self._field if is_element else TIME]
-        if is_element or time_ms > watermark.newest.get(tup.source_task, BEFORE_ALL):
-            watermark.came(tup.source_task, time_ms)
-        return is_element
+        """Return true if a tuple is an element; otherwise record the progress of its sender."""
+        if tup.source_stream != WATERMARKS:
+            return True
+        time_ms = tup[TIME]
+        if time_ms > self._watermark.newest.get(tup.source_task, BEFORE_ALL):
+            self._watermark.came(tup.source_task, time_ms)
+        return False
 
     def time(self) -> int:
         """Return the progress, or BEFORE_ALL."""
@@ -73,7 +76,7 @@ class Passing:
 def progress_of(chain: Chain, code: Code, context: TopologyContext, idle_timeout_ms: int | None) -> Passing | Newest:
     """Return the progress of a component of narrow operators. Its code is still to be written."""
     if not chain.gives_times:
-        return Passing(context, chain.layout.time_field, idle_timeout_ms)
+        return Passing(context, idle_timeout_ms)
     newest = Newest()
     code.newest = newest.times
     return newest

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from tupletree.component import remedy_of
 from tupletree.errors import ProtocolError, UnregisteredTypeError
+from tupletree.outputs import PROGRESS_STREAM
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 
 from ..control_messages import Call, Control, ShardsLost, WorkerLost
@@ -69,7 +70,11 @@ class Executor:
         self._handed_bytes = 0  # approximate, since the last step
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
-        self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
+        self._unreported = [
+            buffer
+            for buffer in self._buffers
+            if not buffer.stream.is_report and buffer.stream.origin.stream != PROGRESS_STREAM
+        ]
         self._limited: Sequence[Task] = ()  # the tasks that can be full
         self._participants = [task.participant for task in tasks if task.participant is not None]
         self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
@@ -169,8 +174,8 @@ class Executor:
     def flush(self) -> None:
         """Hand over all buffered rows whose receiving tasks are open.
 
-        Batch reports are handed over only here, and their streams are declared last. So a report cannot overtake the
-        rows that it reports.
+        Batch reports and progress in event time are handed over only here, and their streams are declared last. So
+        they cannot overtake the rows that they report.
         """
         self._has_held = False
         closed = self._gate.closed  # read once, so that all streams to a held task are held
@@ -181,7 +186,7 @@ class Executor:
                 self._hand_over(buffer, buffer.pop_all, closed)
 
     def flush_full(self) -> None:
-        """Hand over full batches whose receiving tasks are open, except reports."""
+        """Hand over full batches whose receiving tasks are open, except reports and progress."""
         closed = self._gate.closed
         for participant in self._participants:
             self._flush_channels(participant, closed)

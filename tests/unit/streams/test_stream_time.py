@@ -190,6 +190,18 @@ def test_a_stream_is_joined_with_the_versions_of_a_table(is_left: bool) -> None:
     assert sorted(results, key=str) == sorted(expected, key=str)
 
 
+def test_streams_of_one_component_do_not_overtake_each_other_in_time() -> None:
+    events = [("user" if n % 100 == 0 else "click", n) for n in range(3000)]
+    source = StreamBuilder(parallelism=2).source(events, name="events").map(lambda event: event, parallelism=1)
+    timed = source.event_time(lambda event: event[1], max_lag=timedelta(0))
+    rows, elements = timed.branch(lambda event: event[0] == "user", lambda event: True)
+    table = rows.key_by(lambda event: event[1] // 500 % 2).map(lambda event: event[1])
+    joined = elements.key_by(lambda event: event[1] // 500 % 2).join_table(
+        table, lambda event, row: (event[1], row), versioned=True
+    )
+    assert sorted(pair for _, pair in collected(joined)) == [(n, n // 100 * 100) for n in range(3000) if n % 100]
+
+
 def test_a_side_of_a_join_may_be_merged_from_several_components() -> None:
     builder = StreamBuilder()
     left = clicks(builder, CLICKS)
