@@ -59,6 +59,14 @@ SECTIONS: Final = (
         "Word count: words a second",
     ),
     Section(
+        "peers_chain",
+        "Three functions in a row",
+        "Sentences, or their words, pass map, filter and map: as three bolts, as one program of streams, and in "
+        "bytewax. Only Tupletree tracks every tuple.",
+        "words_per_s",
+        "Three functions: words a second",
+    ),
+    Section(
         "storm_perf",
         "Minimal topologies",
         "Three of Storm's perf suite, every tuple tracked: a spout alone; a spout and a bolt that does nothing; a bolt "
