@@ -121,7 +121,8 @@ def _restored(references: list[str | bytes], component: Any) -> Any:
             if isinstance(reference, bytes):
                 register(cloudpickle.loads(reference))
             elif reference not in _by_name:
-                importlib.import_module(reference.rpartition(".")[0])
+                module, _, name = reference.rpartition(".")
+                register(getattr(importlib.import_module(module), name))  # a record of streams is not marked
         except Exception:  # an object of the class is refused where it is met
             continue
     return component

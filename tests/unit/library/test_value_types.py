@@ -164,3 +164,36 @@ def test_a_worker_knows_the_classes_of_a_submitted_file(tmp_path: Path) -> None:
         decode_value(data)
     cloudpickle.loads(objects[0])  # as a worker does that runs the sink alone
     assert decode_value(data).text == "a"
+
+
+RECORDS = """
+from typing import NamedTuple
+from tupletree.streams import StreamBuilder
+
+class Reading(NamedTuple):
+    sensor: str
+    value: int
+
+builder = StreamBuilder(parallelism=2)
+readings = builder.source([Reading("a", 1)], name="readings")
+readings.key_by(lambda reading: reading.sensor).latest().print()
+"""
+
+
+def test_a_worker_knows_the_records_of_a_program_whose_module_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "recorded.py").write_text(RECORDS)
+    take = (
+        "import sys, cloudpickle; sys.path.insert(0, sys.argv[1])\n"
+        "cloudpickle.loads(sys.stdin.buffer.read())\n"
+        "import recorded\n"
+        "from tupletree._wire.codec import decode_value, encode_value\n"
+        "print(decode_value(encode_value([recorded.Reading('a', 1)])))"
+    )
+    make = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import recorded\n"
+        "spec = recorded.builder.topology().spec()\n"
+        "sys.stdout.buffer.write(next(one.object for one in spec.components if one.id == 'readings-latest'))"
+    )
+    made = subprocess.run([sys.executable, "-c", make, str(tmp_path)], capture_output=True, check=True).stdout
+    told = subprocess.run([sys.executable, "-c", take, str(tmp_path)], input=made, capture_output=True, check=True)
+    assert told.stdout.decode() == "[Reading(sensor='a', value=1)]\n"
