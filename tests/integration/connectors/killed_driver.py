@@ -18,13 +18,23 @@ from tupletree.testing import DevCluster, wait_until
 RATE = 300
 
 
-class Feed(threading.Thread):
-    """Puts texts into a topic at a steady rate, each text always into the same partition. The broker may be away."""
+Texts = Callable[[int], tuple[int, str]]
+"""Returns the partition and the text of a message, of its number."""
 
-    def __init__(self, place: KafkaPlace, texts: Sequence[str]) -> None:
+
+def in_turn(texts: Sequence[str], partitions: int) -> Texts:
+    """Return texts in turn, each always in the same partition."""
+    return lambda number: (number % len(texts) % partitions, texts[number % len(texts)])
+
+
+class Feed(threading.Thread):
+    """Puts texts into a topic at a steady rate, and some at the end. The broker may be away."""
+
+    def __init__(self, place: KafkaPlace, texts: Texts, last: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(daemon=True)
         self._place = place
         self._texts = texts
+        self._last = last
         self._ends = threading.Event()
         self.count = 0
 
@@ -33,10 +43,12 @@ class Feed(threading.Thread):
         began_s = time.monotonic()
         while not self._ends.wait(0.01):
             while self.count < (time.monotonic() - began_s) * RATE:
-                text = self.count % len(self._texts)
-                producer.produce(self._place.topic, self._texts[text], None, text % self._place.partitions)
+                partition, text = self._texts(self.count)
+                producer.produce(self._place.topic, text, None, partition)
                 self.count += 1
             producer.poll(0)
+        for partition, text in self._last:
+            producer.produce(self._place.topic, text, None, partition)
         assert producer.flush(60) == 0
 
     def end(self) -> None:
@@ -46,7 +58,7 @@ class Feed(threading.Thread):
 
 
 class Killing:
-    """A topology on a cluster, fed with texts, amid kills.
+    """A topology on a cluster, with a feed, amid kills.
 
     ``victims``: what else is killed, beside the cluster's processes and the broker. ``code``: the topology's module.
     """
@@ -55,11 +67,11 @@ class Killing:
         self,
         cluster: DevCluster,
         place: KafkaPlace,
-        texts: Sequence[str],
+        feed: Feed,
         victims: Mapping[str, Callable[[], None]],
         code: ModuleType,
     ) -> None:
-        self.feed = Feed(place, texts)
+        self.feed = feed
         self._cluster = cluster
         self._place = place
         self._victims = {"broker": self._kill_broker, **victims}

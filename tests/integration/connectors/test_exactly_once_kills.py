@@ -18,7 +18,7 @@ import killed_exactly_once
 import psycopg
 import pytest
 from kafka_place import QUICK, KafkaPlace
-from killed_driver import Killing
+from killed_driver import Feed, Killing, in_turn
 from killed_exactly_once import COLUMNS, KEY, committing, counting
 
 from tests.integration.transactional.database_servers import PostgresServer
@@ -158,13 +158,14 @@ def test_each_message_is_written_once_whatever_is_killed(
     cluster: DevCluster, place: KafkaPlace, target: Any, topology: Any, seed: int, tmp_path: Path
 ) -> None:
     made, conf = topology(place, target, tmp_path)
-    killing = Killing(cluster, place, WORDS, target.victims, killed_exactly_once)
+    feed = Feed(place, in_turn(WORDS, place.partitions))
+    killing = Killing(cluster, place, feed, target.victims, killed_exactly_once)
     killing.run(
         made,
         conf,
         seed,
         SECONDS,
         has_begun=target.rows,
-        is_done=lambda: len(target.rows()) >= killing.feed.count,
+        is_done=lambda: len(target.rows()) >= feed.count,
     )
     assert Counter(target.rows()) == truth(place, counted=topology is aligned)
