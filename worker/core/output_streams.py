@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
-from tupletree.outputs import REPORT_STREAM, RESERVED_PREFIXES
+from tupletree.outputs import PROGRESS_STREAM, REPORT_STREAM, RESERVED_PREFIXES
 from tupletree.tuples import Anchors, Origin
 
 from .batches import BATCH_BYTES, Rows, weigh
@@ -111,7 +111,8 @@ class OutStream:
 
     ``choose_one`` is set if every tuple goes to exactly one task, which is the fast path: each transferred row is then
     one emitted tuple. ``emitted`` counts the tuples of streams without ``choose_one``. ``generation``: the generation
-    that batches are marked with (barriers.py); 0 where generations are not used.
+    that batches are marked with (barriers.py); 0 where generations are not used. ``is_report``: its rows tell of rows
+    of other streams, which they must not overtake.
     """
 
     __slots__ = ("arity", "batch_size", "buffers", "choose_many", "choose_one", "direct_tasks", "emitted", "generation",
@@ -122,7 +123,7 @@ class OutStream:
         self.batch_size = batch_size
         self.arity = len(origin.fields)
         self.is_direct = is_direct
-        self.is_report = origin.stream == REPORT_STREAM
+        self.is_report = origin.stream in (REPORT_STREAM, PROGRESS_STREAM)
         self.buffers: dict[int, OutBuffer] = {}
         self.direct_tasks: frozenset[int] = frozenset()
         self.choose_one: One | None = None

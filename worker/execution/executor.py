@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 
 from tupletree.component import remedy_of
 from tupletree.errors import ProtocolError, UnregisteredTypeError
-from tupletree.outputs import PROGRESS_STREAM
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 
 from ..control_messages import Call, Control, ShardsLost, WorkerLost
@@ -70,11 +69,7 @@ class Executor:
         self._handed_bytes = 0  # approximate, since the last step
         self._has_held = False
         self._buffers = [buffer for task in tasks for buffer in task.buffers()]
-        self._unreported = [
-            buffer
-            for buffer in self._buffers
-            if not buffer.stream.is_report and buffer.stream.origin.stream != PROGRESS_STREAM
-        ]
+        self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._limited: Sequence[Task] = ()  # the tasks that can be full
         self._participants = [task.participant for task in tasks if task.participant is not None]
         self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
