@@ -20,7 +20,7 @@ from tupletree.streams.edges import Edge
 from tupletree.streams.elements import check_pair
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Chain, Fold
-from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Passing, progress_of
+from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Newest, Passing, progress_of
 from tupletree.tuples import Tuple
 
 DEFAULT: Final = "default"
@@ -72,15 +72,20 @@ class SourceChain:
         pass
 
 
-class NarrowBolt(BasicBolt):
-    """Runs narrow operators on each element. ``idle_timeout_ms``: of the event times that elements come with.
+class _Narrow:
+    """The common part of the bolts of narrow operators: their streams, and their progress in event time.
+
+    ``idle_timeout_ms``: of the event times that elements come with.
 
     Attributes:
         end_of_input: to be called when all sources are at their end, so that nothing can be late any more; None if the
             bolt does not follow event time.
     """
 
+    context: TopologyContext
+    collector: Any
     end_of_input: Callable[[], None] | None = None
+    _progress: Passing | Newest | None = None
 
     def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
         self.chain = chain
@@ -89,20 +94,36 @@ class NarrowBolt(BasicBolt):
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
 
+    def _follow_time(self, code: Code) -> None:
+        """Begin to follow event time, if others wait for it. The code is still to be written."""
+        if self.chain.sends_watermarks:
+            self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
+            self.end_of_input = self._end
+
+    def _send_progress(self) -> None:
+        if self._progress is not None and (time := self._progress.time()) != BEFORE_ALL:
+            self.collector.emit([time], stream=WATERMARKS)
+
+    def _end(self) -> None:
+        assert self._progress is not None
+        self._progress.end()
+        self._send_progress()
+
+
+class NarrowBolt(_Narrow, BasicBolt):
+    """Runs narrow operators on each element."""
+
     def component_configuration(self) -> Mapping[str, Any]:
         return CONF if self.chain.sends_watermarks else {}
 
     def setup(self) -> None:
         code = Code(basic_emits(self.chain), emit=self.collector.emit)
-        if self.chain.sends_watermarks:
-            self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
-            self.end_of_input = self._end
+        self._follow_time(code)
         code.add(0, "def run(a, collector):")
         code.then(self.chain.then, read(code, self.chain.layout, 1), 1)
         self._run = code.compiled(self.context.component_id)
-        self.execute = self._run  # type: ignore[method-assign]
-        if self.chain.sends_watermarks and isinstance(self._progress, Passing):
-            self.execute = self._execute_timed  # type: ignore[method-assign]
+        is_passing = isinstance(self._progress, Passing)
+        self.execute = self._execute_timed if is_passing else self._run  # type: ignore[method-assign]
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         """Replaced in ``setup`` by the code of the operators."""
@@ -113,18 +134,13 @@ class NarrowBolt(BasicBolt):
         if self._progress.came(tup):
             self._run(tup, collector)
         elif self._progress.time() > ENDING:
-            self.tick()
-
-    def _end(self) -> None:
-        self._progress.end()
-        self.tick()
+            self._send_progress()
 
     def tick(self) -> None:
-        if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:
-            self.collector.emit([time], stream=WATERMARKS)
+        self._send_progress()
 
 
-class CombiningBolt(Bolt):
+class CombiningBolt(_Narrow, Bolt):
     """Runs narrow operators on each element, and keeps partial values of aggregations, which it emits periodically.
 
     As a CombinerBolt does: partial values are emitted after ``held`` inputs, and at each tick. They form a tree of
@@ -134,17 +150,8 @@ class CombiningBolt(Bolt):
 
     _remedy = RAISE_FAILED
     holds_tuples = True
-    end_of_input: Callable[[], None] | None = None
     held: int = 5000
     interval_s: float = 0.05
-
-    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
-        """``idle_timeout_ms``: see NarrowBolt."""
-        self.chain = chain
-        self.idle_timeout_ms = idle_timeout_ms
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declare(self.chain, declarer)
 
     def component_configuration(self) -> Mapping[str, Any]:
         return {"topology.tick.tuple.freq.secs": self.interval_s}
@@ -156,9 +163,7 @@ class CombiningBolt(Bolt):
             tasks = len(self.context.component_tasks(self.context.component_id))
             self.held = max(1, min(self.held, pending // (2 * tasks)))
         with batch_code(self.chain, self.collector) as code:
-            if self.chain.sends_watermarks:
-                self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
-                self.end_of_input = self._end
+            self._follow_time(code)
             code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
         self._partials = code.partials
         self._run = code.compiled(self.context.component_id)
@@ -168,25 +173,16 @@ class CombiningBolt(Bolt):
             self._emit()
             self._send_progress()
             return
-        if self.chain.sends_watermarks and isinstance(self._progress, Passing):
+        if isinstance(self._progress, Passing):
             elements = list(filter(self._progress.came, tuples))
             if not elements:
                 self.collector.ack_many(tuples)
                 if self._progress.time() > ENDING:
                     self._send_progress()
                 return
-        failed = self._run(tuples)
-        self._inputs += tuples if not failed else [tup for tup in tuples if tup not in failed]
+        self._inputs += self._run(tuples)
         if len(self._inputs) >= self.held:
             self._emit()
-
-    def _end(self) -> None:
-        self._progress.end()
-        self._send_progress()
-
-    def _send_progress(self) -> None:
-        if self.chain.sends_watermarks and (time := self._progress.time()) != BEFORE_ALL:
-            self.collector.emit([time], stream=WATERMARKS)
 
     def _emit(self) -> None:
         if not self._inputs:
@@ -222,8 +218,7 @@ class KeyedHead(StatefulBolt):
         first = tuples[0]
         if first.is_tick:
             return
-        failed = self._runs[first.source_component, first.source_stream](tuples)
-        self.collector.ack_many(tuples if not failed else [tup for tup in tuples if tup not in failed])
+        self.collector.ack_many(self._runs[first.source_component, first.source_stream](tuples))
 
     def _code(self, edge: Edge) -> Callable[[list[Tuple]], list[Tuple]]:
         """Return the function that processes a batch of one input."""
@@ -321,7 +316,7 @@ def reader(layout: Layout, title: str) -> Callable[[Tuple], tuple[Any, Any, Any]
 def batch_code(chain: Chain, collector: BoltCollector) -> Iterator[Code]:
     """Write a function of a batch around lines of depth 3, which process the tuple ``a``.
 
-    The function fails a tuple for which the lines raise FailedException, and returns the tuples that failed.
+    The function fails a tuple for which the lines raise FailedException, and returns the other tuples.
     """
 
     def fail(tup: Tuple, error: FailedException) -> None:
@@ -338,4 +333,4 @@ def batch_code(chain: Chain, collector: BoltCollector) -> Iterator[Code]:
     code.add(2, "except Failed as error:")
     code.add(3, "fail(a, error)")
     code.add(3, "failed.append(a)")
-    code.add(1, "return failed")
+    code.add(1, "return [a for a in tuples if a not in failed] if failed else tuples")

@@ -100,7 +100,6 @@ def merge(streams: Sequence[Any], name: str) -> Operator:
     parents = of_one_program("merge", streams)
     if len(streams) < 2:
         raise UsageError("merge takes one stream or more")
-    of_one_program("merge", streams)
     if len({(one.layout.has_key, one.layout.has_time) for one in parents}) > 1:
         raise UsageError("merge takes streams that all have a key or none, and all have an event time or none")
     first = parents[0].layout

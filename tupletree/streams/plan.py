@@ -53,7 +53,6 @@ class Component:
     chain: Chain | None = None
     operators: list[Operator] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
-
     watermarks: list[str] = field(default_factory=list)
     streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
 
@@ -120,7 +119,7 @@ class Plan:
 
     def _named(self, one: Operator) -> str:
         name = one.name or (f"{self._origin(one)}-{one.title}" if one.parents else one.title)
-        keeps_state = one.kind is Kind.SOURCE or (isinstance(one.argument, Part) and one.argument.is_stateful)
+        keeps_state = one.kind is Kind.SOURCE or _part(one, "is_stateful")
         if name in self._taken and (one.name or keeps_state):
             raise UsageError(
                 f"two operators are named '{name}': give each a name of its own, as in {one.title}(…, name='…'), so "
@@ -143,23 +142,6 @@ class Plan:
             at = at.parents[0]
         return self._names.get(at) or at.name
 
-    def _connect_watermarks(self) -> None:
-        """Let what waits for watermarks hear of the progress of all components that its elements come through."""
-        by_id = {one.id: one for one in self.components}
-        waiting = [one for one in self.components if not one.is_narrow and _part(one.head, "is_timed")]
-        while waiting:
-            component = waiting.pop()
-            for edge in component.inputs:
-                source = by_id[edge.component]
-                if not edge.layout.has_time or source.id in component.watermarks:
-                    continue
-                component.watermarks.append(source.id)
-                assert source.chain is not None
-                if not source.chain.sends_watermarks:
-                    source.chain = replace(source.chain, sends_watermarks=True)
-                    if source.is_narrow and not source.chain.gives_times:
-                        waiting.append(source)
-
     # Placing
 
     def _executors(self, one: Operator) -> int:
@@ -168,8 +150,7 @@ class Plan:
     def _place(self, head: Operator) -> None:
         component = Component(self._names[head], head, False, self._executors(head), operators=[head])
         self.components.append(component)
-        part = head.argument
-        if (isinstance(part, Part) and part.takes_chain) or self._can_run_in_source(head):
+        if _part(head, "takes_chain") or self._can_run_in_source(head):
             component.chain = Chain(head.layout, self._steps(head, head.children, component))
         elif head.children:
             self._leave(head, head.children, Edge(component.id, DEFAULT, head.layout))
@@ -188,7 +169,7 @@ class Plan:
         while waiting:
             one = waiting.pop()
             if not one.is_narrow:
-                if isinstance(one.argument, Part) and one.argument.fold is not None:
+                if _part(one, "fold"):
                     return False
                 continue
             if one.kind in (Kind.EVENT_TIME, Kind.FLAT_MAP) or (one.parallelism or self._parallelism) != wanted:
@@ -230,7 +211,7 @@ class Plan:
                 if child not in component.operators:
                     component.operators.append(child)
                 steps.append(Step(child.kind, child.argument, self._steps(child, child.children, component)))
-            elif component.is_narrow and isinstance(child.argument, Part) and child.argument.fold is not None:
+            elif component.is_narrow and _part(child, "fold"):
                 stream = component.stream((child, PARTIAL), self._names[child])
                 edge = Edge(component.id, stream, PARTIAL, is_partial=True)
                 steps.append(Combine(edge.stream, child.argument.fold))
@@ -246,6 +227,23 @@ class Plan:
             self._leave(one, group, edge)
         return tuple(steps)
 
+    def _connect_watermarks(self) -> None:
+        """Let what waits for watermarks hear of the progress of all components that its elements come through."""
+        by_id = {one.id: one for one in self.components}
+        waiting = [one for one in self.components if not one.is_narrow and _part(one.head, "is_timed")]
+        while waiting:
+            component = waiting.pop()
+            for edge in component.inputs:
+                source = by_id[edge.component]
+                if not edge.layout.has_time or source.id in component.watermarks:
+                    continue
+                component.watermarks.append(source.id)
+                assert source.chain is not None
+                if not source.chain.sends_watermarks:
+                    source.chain = replace(source.chain, sends_watermarks=True)
+                    if source.is_narrow and not source.chain.gives_times:
+                        waiting.append(source)
+
 
 def _taken(layout: Layout, one: Operator) -> Layout:
     """Return the layout in which an operator takes elements."""
@@ -258,5 +256,5 @@ def _taken(layout: Layout, one: Operator) -> Layout:
 
 
 def _part(one: Operator, attribute: str) -> bool:
-    """Return an attribute of the part of an operator; False if it has none."""
+    """True if the part of an operator has an attribute that is true; False if it has no part."""
     return isinstance(one.argument, Part) and bool(getattr(one.argument, attribute))

@@ -70,17 +70,13 @@ class _Timed(KeyedProcess):
     def _execute_timed(self, tup: Tuple) -> None:
         if tup.source_stream == WATERMARKS:
             self.advance(tup.source_task, tup[TIME])
-            if (self._timers.watermark or 0) > ENDING:
-                self._pass_on()
+            if (self._timers.watermark or 0) > ENDING:  # no element comes any more
+                if self._newest is not None:
+                    self._newest.end()
+                if self.chain.sends_watermarks:
+                    self._send_progress()
         else:
             type(self).execute(self, tup)
-
-    def _pass_on(self) -> None:
-        """Pass on that no element comes any more."""
-        if self._newest is not None and (self._timers.watermark or 0) > ENDING:
-            self._newest.end()
-        if self.chain.sends_watermarks:
-            self._send_progress()
 
     def _tick_timed(self) -> None:
         type(self).tick(self)
