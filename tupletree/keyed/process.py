@@ -15,7 +15,7 @@ from tupletree._signatures import check_returned
 from tupletree.component import BasicStatefulBolt, Yielded
 from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
-from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of
+from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of, is_tuple_key
 from tupletree.keyed.settings import (
     MAX_EVENT_TIME_MS,
     KeyedSettings,
@@ -263,7 +263,7 @@ class KeyedProcess(BasicStatefulBolt):
 
     def _checked_entry(self, tup: Tuple, key: Any) -> Any:
         """Return the entry of a key that is not plain. Raises ReportedFailedException if a part of it is invalid."""
-        if self._field is not None and type(key) is tuple and key and all(type(part) in PLAIN for part in key):
+        if is_tuple_key(key):
             return entry_of(key)
         parts = key if self._field is None else (key,)
         for name, part in zip(self._settings.key, parts, strict=True):

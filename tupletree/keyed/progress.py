@@ -38,6 +38,11 @@ Sender = tuple[str, int]
 """A component, and the index of one of its tasks."""
 
 
+def is_tuple_key(key: object) -> bool:
+    """True for a tuple of one or more plain keys."""
+    return type(key) is tuple and bool(key) and all(type(part) in PLAIN for part in key)
+
+
 def entry_of(key: Hashable) -> Any:
     """Return the key of the state under which the value of ``key`` is stored."""
     return key if type(key) in PLAIN else (VALUE, key)

@@ -105,6 +105,13 @@ def refuse(component: str, name: str, fault: str) -> NoReturn:
     raise TopologyError(f"bolt '{component}': {name} {fault}", component=component, field=name)
 
 
+def datetime_ms(at: object) -> int | None:
+    """Return a datetime with a time zone in milliseconds of Unix time; None for anything else."""
+    if isinstance(at, dt.datetime) and at.tzinfo is not None:
+        return round((at - _EPOCH) / MILLISECOND)
+    return None
+
+
 def event_time_ms(component: str, field: str, tup: Tuple) -> int:
     """Return the event time of a tuple whose field has no time in milliseconds, but may have a datetime.
 
@@ -112,8 +119,8 @@ def event_time_ms(component: str, field: str, tup: Tuple) -> int:
         ReportedFailedException: the tuple has no valid time.
     """
     at = tup[field]
-    if isinstance(at, dt.datetime) and at.tzinfo is not None:
-        return round((at - _EPOCH) / MILLISECOND)
+    if (at_ms := datetime_ms(at)) is not None:
+        return at_ms
     raise ReportedFailedException(
         f"bolt '{component}': event time field '{field}' of a tuple of '{tup.source_component}', stream "
         f"'{tup.source_stream}', is {at!r}; a whole number of milliseconds or a datetime with a time zone was expected"

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
 
-from tupletree.streams.elements import PLAIN, checked_key, milliseconds
+from tupletree.keyed.progress import PLAIN
+from tupletree.streams.elements import checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Combine, Emit, Fold, Next, Step

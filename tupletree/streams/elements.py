@@ -2,21 +2,16 @@
 
 from __future__ import annotations  # pure
 
-import datetime as dt
-from typing import Any, Final
+from typing import Any
 
 from tupletree.errors import ReportedFailedException
-
-PLAIN: Final = frozenset({str, bytes, int})
-"""The types of keys of one part."""
-
-_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
-_MILLISECOND = dt.timedelta(milliseconds=1)
+from tupletree.keyed.progress import is_tuple_key
+from tupletree.keyed.settings import datetime_ms
 
 
 def checked_key(key: Any) -> None:
     """Check a key that is not plain. Raises ReportedFailedException if it is not a tuple of plain parts."""
-    if type(key) is not tuple or not key or not all(type(part) in PLAIN for part in key):
+    if not is_tuple_key(key):
         raise ReportedFailedException(f"key_by returned {key!r}; a str, bytes, an int or a tuple of these was expected")
 
 
@@ -29,13 +24,14 @@ def check_pair(result: Any) -> None:
 
 
 def milliseconds(time: Any) -> int:
-    """Return an event time that is no int in milliseconds.
+    """Return an event time that is no number of milliseconds in milliseconds.
 
     Raises:
         ReportedFailedException: it is not a datetime with a time zone.
     """
-    if isinstance(time, dt.datetime) and time.tzinfo is not None:
-        return round((time - _EPOCH) / _MILLISECOND)
+    time_ms = datetime_ms(time)
+    if time_ms is not None:
+        return time_ms
     raise ReportedFailedException(
         f"event_time returned {time!r}; a whole number of milliseconds or a datetime with a time zone was expected"
     )
