@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -16,6 +17,8 @@ from tupletree import Topology
 from tupletree.testing import DevCluster, wait_until
 
 RATE = 300
+SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "15"))
+SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
 
 
 Texts = Callable[[int], tuple[int, str]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ import killed_exactly_once
 import psycopg
 import pytest
 from kafka_place import QUICK, KafkaPlace
-from killed_driver import Feed, Killing, in_turn
+from killed_driver import SECONDS, SEEDS, Feed, Killing, in_turn
 from killed_exactly_once import COLUMNS, KEY, committing, counting
 
 from tests.integration.transactional.database_servers import PostgresServer
@@ -30,8 +29,6 @@ from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.testing import DevCluster
 from tupletree.transactional.kafka import TransactionalKafkaSpout
 
-SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "15"))
-SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
 WORDS = [f"word{number}" for number in range(30)]
 
 Row = tuple[Any, ...]

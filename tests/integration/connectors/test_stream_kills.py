@@ -6,7 +6,6 @@ TUPLETREE_CHAOS_SEEDS make more of it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import killed_streams
 import psycopg
 import pytest
 from kafka_place import QUICK, KafkaPlace
-from killed_driver import RATE, Feed, Killing, in_turn
+from killed_driver import RATE, SECONDS, SEEDS, Feed, Killing, in_turn
 
 from tests.integration.transactional.database_servers import PostgresServer
 from tupletree.connectors.formats import Text
@@ -25,8 +24,6 @@ from tupletree.connectors.postgres import PostgresSink
 from tupletree.streams.builder import Guarantee
 from tupletree.testing import DevCluster
 
-SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "15"))
-SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
 LINES = [f"a{number % 7} b{number % 5} b{number % 5} ccc{'c' * (number % 3)}" for number in range(30)]
 TABLES = {"words": ("word", "times"), "letters": ("letter", "length")}
 

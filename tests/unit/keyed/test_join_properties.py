@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from join_model import SIDES, Came, IntervalModel, JoinModel, Numbers, VersionModel, Versions
 from keyed_driver import Driver
+from keyed_pair import Pair
 
 from tupletree.testing import make_tuple
 
@@ -33,21 +34,17 @@ INTERVAL_KINDS = st.sampled_from(["inner", "left", "outer"])
 TABLE_KINDS = st.sampled_from(["inner", "left"])
 
 
-class Pair:
+class JoinPair(Pair[JoinModel]):
     """A join and its model, which take the same steps. ``tasks``: of each side."""
 
     def __init__(self, bolt: Any, model: JoinModel, tasks: int) -> None:
         self.tasks = tasks
-        self.driver = Driver(bolt, {side: range(2 * at + 1, 2 * at + 1 + tasks) for at, side in enumerate(SIDES)})
-        self.model = model
+        sides = {side: range(2 * at + 1, 2 * at + 1 + tasks) for at, side in enumerate(SIDES)}
+        super().__init__(Driver(bolt, sides), model)
         model.time.senders = [task for side in (1, 3) for task in range(side, side + tasks)]  # type: ignore[assignment]
         model.time._began()
         self.newest_ms = 20
         self.number = 0
-
-    def step(self, kind: str, *details: Any) -> None:
-        getattr(self, kind.replace(" ", "_"))(*details)
-        self.check()
 
     def tuple(self, side: int, task: int, key: str, distance: int, deleted: bool) -> None:
         sender = 2 * side + 1 + min(task, self.tasks - 1)
@@ -63,31 +60,6 @@ class Pair:
         self.driver.now_ms = now_ms
         self.driver.bolt.tick()
         self.model.tick(now_ms)
-
-    def prepare(self) -> None:
-        if self.model.prepared is None:
-            self.driver.prepare()
-            self.model.prepare()
-
-    def commit(self) -> None:
-        if self.model.prepared is None:
-            self.prepare()
-        self.driver.commit()
-        self.model.commit()
-
-    def crash(self) -> None:
-        self.driver.crash()
-        self.model.go_back()
-
-    def commit_after_crash(self) -> None:
-        self.driver.crash(commits=True)
-        if self.model.prepared is not None:
-            self.model.commit()
-        self.model.go_back()
-
-    def rollback(self) -> None:
-        self.driver.rollback()
-        self.model.go_back()
 
     def check(self) -> None:
         """Compare what was emitted in this step, and the timers held after it."""
@@ -109,7 +81,7 @@ class Pair:
                 self.step("tuple", side, task, "end", 0, False)
 
 
-def run(pair: Pair, steps: list[Any]) -> dict[Any, Any]:
+def run(pair: JoinPair, steps: list[Any]) -> dict[Any, Any]:
     """Take all steps and then the end; return what the state has of the keys then."""
     for step in steps:
         pair.step(*step)
@@ -128,7 +100,7 @@ def test_an_interval_join_does_what_nested_loops_do(
     times: tuple[Any, ...], interval: tuple[int, int], kind: str, steps: list[Any]
 ) -> None:
     tasks, *settings = times
-    pair = Pair(Numbers(*settings, *interval, kind), IntervalModel(tasks, *settings, *interval, kind), tasks)
+    pair = JoinPair(Numbers(*settings, *interval, kind), IntervalModel(tasks, *settings, *interval, kind), tasks)
     assert run(pair, steps) == {}, "nothing is left when the watermark has passed everything"
 
 
@@ -136,7 +108,7 @@ def test_an_interval_join_does_what_nested_loops_do(
 def test_a_versioned_table_join_does_what_nested_loops_do(times: tuple[Any, ...], kind: str, steps: list[Any]) -> None:
     tasks, *settings = times
     model = VersionModel(tasks, *settings, kind)
-    pair = Pair(Versions(*settings, kind), model, tasks)
+    pair = JoinPair(Versions(*settings, kind), model, tasks)
     kept = run(pair, steps)
     rows = {key: row for key in "ab" if (row := model._valid(key, pair.newest_ms)) is not None}
     assert {key: value[1][2][1] for key, value in kept.items()} == {key: [row.number] for key, row in rows.items()}
