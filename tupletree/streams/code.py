@@ -25,6 +25,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from tupletree.keyed.progress import PLAIN
+from tupletree.keyed.settings import MAX_EVENT_TIME_MS
 from tupletree.streams.elements import checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
@@ -246,7 +247,7 @@ def _items(code: Code, step: Step, at: At, depth: int) -> None:
 def _event_time(code: Code, step: Step, at: At, depth: int) -> None:
     time = code.variable("t")
     code.add(depth, f"{time} = {code.name('f', step.argument)}({at.value})")
-    code.add(depth, f"if type({time}) is not int:")
+    code.add(depth, f"if type({time}) is not int or not -{MAX_EVENT_TIME_MS} <= {time} <= {MAX_EVENT_TIME_MS}:")
     code.add(depth + 1, f"{time} = ms({time})")
     if code.newest is not None:
         newest = code.name("n", code.newest)

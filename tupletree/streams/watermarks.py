@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tupletree.component import TopologyContext
-from tupletree.keyed.settings import MAX_TIME_MS
+from tupletree.keyed.settings import MAX_EVENT_TIME_MS, MAX_TIME_MS
 from tupletree.keyed.watermark import BEFORE_ALL, Watermark
 from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.code import Code
@@ -36,8 +36,8 @@ INTERVAL_S: Final = 0.2
 END_OF_TIME: Final = MAX_TIME_MS
 """The progress of a task whose input is over."""
 
-ENDING: Final = END_OF_TIME // 2
-"""Progress above this is that of an input that is over, less a lag. It is passed on at once."""
+ENDING: Final = MAX_EVENT_TIME_MS
+"""Progress above this is that of an input that is over, less a lag; no element has such a time. Passed on at once."""
 
 CONF: Final[Mapping[str, Any]] = {"topology.tick.tuple.freq.secs": INTERVAL_S}
 """The configuration of a component that sends its progress."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tupletree import CountWindow, Session, Sliding, Tumbling
+from tupletree import Backoff, CountWindow, Session, Sliding, Tumbling
 from tupletree.errors import TopologyError, UsageError
 from tupletree.streams import KeyedStream, Stream, StreamBuilder, Windowed
 
@@ -200,6 +200,17 @@ def test_streams_of_one_component_do_not_overtake_each_other_in_time() -> None:
         table, lambda event, row: (event[1], row), versioned=True
     )
     assert sorted(pair for _, pair in collected(joined)) == [(n, n // 100 * 100) for n in range(3000) if n % 100]
+
+
+def test_an_element_with_a_time_in_nanoseconds_fails_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    broken = Click("ann", 1_700_000_000 * 10**9, 0)
+    builder = StreamBuilder()
+    once = Backoff(first_s=0.01, max_s=0.01, factor=1, max_attempts=1)
+    stream = builder.source([*CLICKS[:3], broken, *CLICKS[3:]], name="clicks", retry=once)
+    timed = stream.event_time(lambda click: click.at, max_lag=5 * MS).key_by(lambda click: click.user)
+    counted = timed.window(Tumbling(100 * MS)).count()
+    assert sorted((key, window.value) for key, window in collected(counted)) == [("ann", 4), ("bob", 2)]
+    assert "event_time returned 1700000000000000000; a whole number of milliseconds" in capfd.readouterr().err
 
 
 def test_a_side_of_a_join_may_be_merged_from_several_components() -> None:
