@@ -6,9 +6,11 @@ import json
 import re
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar, Self
 from urllib.parse import unquote, urlsplit
+
+from scripted_server import LoopbackServer
 
 
 class Refused(Exception):
@@ -28,7 +30,7 @@ class RegistryServer:
         self.refuses: set[str] = set()
         self._schemas: list[dict[str, Any]] = []  # by id, from 1
         self._subjects: dict[str, list[int]] = {}
-        self._server: ThreadingHTTPServer | None = None
+        self._server: LoopbackServer | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -39,7 +41,7 @@ class RegistryServer:
 
     def start(self) -> None:
         handler = type("Handler", (Handler,), {"registry": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), handler)
+        self._server = LoopbackServer(("127.0.0.1", self.port), handler)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:

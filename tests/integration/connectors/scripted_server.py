@@ -31,6 +31,13 @@ Script = Callable[[Seen, int], Told]
 """Returns the answer to a request, given the number of earlier requests with the same body."""
 
 
+class LoopbackServer(ThreadingHTTPServer):
+    """A server for many connections at once: with the default queue of 5 some are lost, and their clients wait."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+
 class ScriptedServer:
     """Serves POST on a thread for each connection."""
 
@@ -38,8 +45,7 @@ class ScriptedServer:
         self.seen: list[Seen] = []
         self._script = script
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._server.daemon_threads = True
+        self._server = LoopbackServer(("127.0.0.1", port), self._handler())
         self.port: int = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/orders"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))

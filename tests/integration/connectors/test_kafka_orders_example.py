@@ -6,12 +6,13 @@ import importlib
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from scripted_server import LoopbackServer
 
 from bench._kafka_broker import NoJars, shared_broker
 from tests.integration.transactional.database_servers import PostgresServer
@@ -37,7 +38,7 @@ class Prices(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def prices() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Prices)
+    server = LoopbackServer(("127.0.0.1", 0), Prices)
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     serving.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/price"
