@@ -36,7 +36,7 @@ LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SE
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
 
-.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check format proto proto-check bench clean
+.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check docs format proto proto-check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ check: $(INSTALLED) proto-check ## lint, formatting, types, import contracts, En
 	@sh .ci/check-types
 	@sh .ci/lint-imports
 	@$(PYTHON) .ci/check-english
+
+docs: $(INSTALLED) ## build the documentation site into build/site; a dead link or a warning fails
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 format: $(INSTALLED) ## put the formatting right, and what else ruff can mend
 	@$(VENV)/bin/ruff check --fix-only --quiet .

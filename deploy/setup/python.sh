@@ -42,4 +42,4 @@ fi
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null  # an interrupted first try
 echo "installing into $venv (PySpark alone is about 450 MB: this takes a few minutes the first time)"
 # No cache: nothing is written outside the checkout and the temporary directory.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir -e '.[dev]'
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir -e '.[dev,docs]'

@@ -70,7 +70,7 @@ def _nearest(name: str) -> str:
 def _value_fault(key: Key, value: Any) -> str | None:
     if value is None and key.optional:
         return None
-    expected = _expectation(key)
+    expected = expectation(key)
     wrong = f"configuration key '{key.name}' takes {expected}, not {_limits.shown(value)}"
     if not _is_of_kind(key, value):
         return wrong
@@ -118,7 +118,8 @@ def _is_list(value: Any, of: type) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(v, of) and not isinstance(v, bool) for v in value)
 
 
-def _expectation(key: Key) -> str:
+def expectation(key: Key) -> str:
+    """Return what a key takes, with range and unit, as messages and the reference have it."""
     words = KIND_WORDS[key.kind]
     if key.choices:
         words = "one of " + ", ".join(key.choices)

@@ -1,0 +1,114 @@
+"""Links of the site: to files of the repository, to configuration keys, and their check after the build.
+
+A hook of mkdocs (mkdocs.yml). A warning fails the build, which is strict.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+from pymdownx.slugs import slugify
+
+from tupletree.config import KEYS
+
+LOG: Final = logging.getLogger("mkdocs.hooks.links")
+ROOT: Final = Path(__file__).resolve().parents[2]
+BRANCH: Final = "main"
+LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+KEY: Final = re.compile(rf"(?<!>)<code>({'|'.join(map(re.escape, KEYS))})</code>(?!</a>)")
+LOADING: Final = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
+
+
+def anchors_of(document: Path) -> set[str]:
+    """Return the anchors of the headings of a Markdown file, as the file host makes them."""
+    slug = slugify(case="lower")
+    return {slug(re.sub(r"[`*]", "", title), "-") for title in HEADING.findall(document.read_text())}
+
+
+def in_repository(page: str, target: str, anchor: str, repo_url: str) -> str | None:
+    """Return the address of a file of the repository outside docs/; None if the link stays within docs/."""
+    path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+    if path == "docs" or path.startswith("docs/"):
+        return None
+    file = ROOT / path
+    if not file.exists():
+        LOG.warning("%s: the link to %s leads to no file of the repository", page, target)
+    elif anchor and file.suffix == ".md" and anchor[1:] not in anchors_of(file):
+        LOG.warning("%s: %s has no heading for the link to %s%s", page, path, target, anchor)
+    return f"{repo_url.rstrip('/')}/{'tree' if file.is_dir() else 'blob'}/{BRANCH}/{path}{anchor}"
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    def rewritten(match: re.Match[str]) -> str:
+        address = in_repository(page.file.src_uri, match[1], match[2] or "", config.repo_url or "")
+        return match[0] if address is None else address
+
+    return LINK.sub(rewritten, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Link each configuration key in the text to its description."""
+    if page.file.src_uri == "reference/configuration.md":
+        return html
+    base = posixpath.relpath("reference/configuration.html", posixpath.dirname(page.file.dest_uri) or ".")
+    return KEY.sub(rf'<a class="key" href="{base}#\1"><code>\1</code></a>', html)
+
+
+class Built(HTMLParser):
+    """A built page: its anchors, the addresses that it links to, and those that a browser loads with it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: set[str] = set()
+        self.loaded: set[str] = set()
+        self.asks_for_stars = 'data-md-component="source"' in text
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value is None:
+                continue
+            if name == "id" or (tag == "a" and name == "name"):
+                self.anchors.add(value)
+            elif (tag, name) in LOADING or (tag == "link" and name == "href" and dict(attrs).get("rel") != "canonical"):
+                self.loaded.add(value)
+            elif tag == "a" and name == "href":
+                self.links.add(value)
+
+
+def faults(site: Path) -> list[str]:
+    """Return a sentence for each dead link within the site, and for each file that another host would have to serve."""
+    pages = {path: Built(path.read_text()) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
+    found = []
+    for path, built in pages.items():
+        name = path.relative_to(site).as_posix()
+        found += [f"{name} loads {one} from another host" for one in built.loaded if urlsplit(one).netloc]
+        if built.asks_for_stars:
+            found.append(f"{name} asks the file host for its stars when it is viewed")
+        for link in sorted(built.links | built.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.exists():
+                found.append(f"{name}: the link to {link} leads to no page")
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                found.append(f"{name}: {link} names no anchor of its page")
+    return found
+
+
+def on_post_build(config: MkDocsConfig, **kwargs: Any) -> None:
+    for fault in faults(Path(config.site_dir).resolve()):
+        LOG.warning("%s", fault)
