@@ -46,7 +46,7 @@ def entry(key: Key) -> str:
     return (
         f'<dt id="{key.name}"><code>{key.name}</code>'
         f'<a class="headerlink" href="#{key.name}" title="Permanent link">&para;</a></dt>\n'
-        f'<dd><span class="key-facts">{facts}</span><br>{escape(key.doc)}</dd>'
+        f'<dd><span class="key-facts">{facts}</span>{escape(key.doc)}</dd>'
     )
 
 

@@ -26,6 +26,9 @@ BRANCH: Final = "main"
 LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 KEY: Final = re.compile(rf"(?<!>)<code>({'|'.join(map(re.escape, KEYS))})</code>(?!</a>)")
+PAGES_OF: Final = {"README.md": "index.md", "deploy/conf/tupletree.yaml": "reference/configuration.md"}
+PARAGRAPH: Final = re.compile(r"<p>(.*?)</p>", re.DOTALL)
+UNREAD: Final = re.compile(r"^(?:\d+\. |[*|-] |```)|\]\(", re.MULTILINE)  # Markdown that was not read as such
 LOADING: Final = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
 
 
@@ -36,10 +39,16 @@ def anchors_of(document: Path) -> set[str]:
 
 
 def in_repository(page: str, target: str, anchor: str, repo_url: str) -> str | None:
-    """Return the address of a file of the repository outside docs/; None if the link stays within docs/."""
-    path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), target))
+    """Return the address of what a link to a file outside docs/ leads to; None if the link stays within docs/.
+
+    That is the page of the site that has the file's content, or the file at the file host.
+    """
+    folder = posixpath.dirname(page)
+    path = posixpath.normpath(posixpath.join("docs", folder, target))
     if path == "docs" or path.startswith("docs/"):
         return None
+    if path in PAGES_OF and not anchor:
+        return posixpath.relpath(PAGES_OF[path], folder or ".")
     file = ROOT / path
     if not file.exists():
         LOG.warning("%s: the link to %s leads to no file of the repository", page, target)
@@ -72,6 +81,7 @@ class Built(HTMLParser):
         self.anchors: set[str] = set()
         self.links: set[str] = set()
         self.loaded: set[str] = set()
+        self.unread = [one for one in PARAGRAPH.findall(text) if UNREAD.search(one)]
         self.asks_for_stars = 'data-md-component="source"' in text
         self.feed(text)
 
@@ -94,6 +104,7 @@ def faults(site: Path) -> list[str]:
     for path, built in pages.items():
         name = path.relative_to(site).as_posix()
         found += [f"{name} loads {one} from another host" for one in built.loaded if urlsplit(one).netloc]
+        found += [f"{name}: Markdown in {one[:60]!r} is shown as text: see its indentation" for one in built.unread]
         if built.asks_for_stars:
             found.append(f"{name} asks the file host for its stars when it is viewed")
         for link in sorted(built.links | built.loaded):

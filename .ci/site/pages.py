@@ -18,10 +18,10 @@ GENERATED = {**api_pages(), "reference/configuration.md": configuration_page()}
 
 
 def pages_of(folder: str) -> list[str]:
-    """Return the pages of a folder that ends with a slash, the index first."""
-    written = [path.relative_to(DOCS).as_posix() for path in (DOCS / folder).glob("*.md")]
+    """Return the pages of a folder that ends with a slash: the index, the others by name, generated ones by theme."""
+    written = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / folder).glob("*.md"))
     generated = [name for name in GENERATED if name.startswith(folder) and "/" not in name[len(folder) :]]
-    return sorted(written + generated, key=lambda name: (not name.endswith(("index.md", "README.md")), name))
+    return sorted(written + generated, key=lambda name: not name.endswith(("index.md", "README.md")))
 
 
 def expanded(entry: Any) -> list[Any]:

@@ -116,6 +116,7 @@ def test_links_to_the_repository_are_checked_and_lead_to_the_file_host(
     assert links.in_repository("guides/a.md", "../../Makefile", "", url) == f"{url}/blob/main/Makefile"
     assert links.in_repository("a.md", "../deploy", "", url) == f"{url}/tree/main/deploy"
     assert links.in_repository("a.md", "guides/state.md", "", url) is None
+    assert links.in_repository("guides/a.md", "../../README.md", "", url) == "../index.md"
     assert not caplog.records
     links.in_repository("a.md", "../no_such.py", "", url)
     links.in_repository("a.md", "../CONTRIBUTING.md", "#no-such-part", url)
@@ -131,10 +132,11 @@ def test_the_built_site_is_checked_for_dead_links_and_other_hosts(site: Any, tmp
         '<h1 id="top"></h1><a href="b.html#one">b</a><a href="b.html#two">b</a><a href="c.html">c</a>'
         '<a href="#top">a</a><a href="https://other.example/">text</a><script src="https://cdn.example/x.js"></script>'
     )
-    (tmp_path / "b.html").write_text('<p id="one" data-md-component="source"></p>')
+    (tmp_path / "b.html").write_text('<p>Then:\n2. two</p><p id="one" data-md-component="source"></p>')
     assert site("links").faults(tmp_path) == [
         "a.html loads https://cdn.example/x.js from another host",
         "a.html: b.html#two names no anchor of its page",
         "a.html: the link to c.html leads to no page",
+        "b.html: Markdown in 'Then:\\n2. two' is shown as text: see its indentation",
         "b.html asks the file host for its stars when it is viewed",
     ]
