@@ -120,7 +120,7 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     seeds = ",".join(plan.conf["nimbus.seeds"])
     nimbus = "" if seeds == _DEFAULT_SEED else f" --nimbus {seeds}"
     click.echo("\nNow, in another terminal:")
-    click.echo(f"  tupletree submit{nimbus} examples/word_count.py")
+    click.echo(f"  tupletree submit{nimbus} FILE.py")
     click.echo(f"  tupletree list{nimbus}")
     click.echo("\nCtrl-C stops the cluster.")
 

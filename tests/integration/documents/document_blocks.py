@@ -1,0 +1,81 @@
+"""The blocks of code of a document, and what of an output is the same in every run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
+HOME: Final = "/home/ada/shop"
+"""The directory of the documents' reader."""
+_BLOCK: Final = re.compile(
+    r"(?:^<!-- (?P<how>[a-z, ]+) -->\n)?^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+_MASKS: Final = (
+    (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+00:00)?", "TIME"),
+    (r"\b\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
+    (r" --nimbus 127\.0\.0\.1:\d+", ""),  # the reader's cluster has the default ports
+    (r"127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"/tmp/tupletree-dev-\w+", "DIRECTORY"),
+    (r"\b(pid|process|port|kill -9|tree) [0-9a-f]+", r"\1 N"),
+    (r"\b(\w+)-\d+-\d{10}\b", r"\1-ID"),
+    (r"\b[0-9a-f]{12,}\b", "ID"),
+    (r"\b\d[\d,]*(\.\d+)? ?(ms|s|m|h)\b( \d+ ?(s|m)\b)?", "DURATION"),
+    (r"─+", ""),
+)
+_RATES: Final = re.compile(r"per second|/s\b|execute ms")
+_CONNECTED: Final = re.compile(r".*: connected|running \w+ for DURATION")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code. ``how``: the words of the comment before it."""
+
+    kind: str
+    title: str
+    text: str
+    how: frozenset[str]
+    line: int
+
+
+def blocks_of(document: Path, *, before: str = "") -> Iterator[Block]:
+    """Yield the fenced blocks of a document, or of its part before a heading."""
+    text = document.read_text()
+    if before:
+        text, heading, _ = text.partition(f"\n{before}\n")
+        assert heading, f"{document} has no heading {before!r}"
+    for found in _BLOCK.finditer(text):
+        how = frozenset((found["how"] or "").split(", ")) - {""}
+        line = text.count("\n", 0, found.start("kind")) + 1
+        yield Block(found["kind"], found["title"] or "", found["text"], how, line)
+
+
+def run_python(document: Path) -> dict[str, Any]:
+    """Execute the Python blocks of a document that have no title, in order, and return their names."""
+    names: dict[str, Any] = {"__name__": "document"}
+    blocks = [block for block in blocks_of(document) if block.kind == "python" and not block.title]
+    assert blocks, f"{document} has no blocks of Python"
+    for block in blocks:
+        exec(compile("\n" * block.line + block.text, str(document), "exec"), names)
+    return names
+
+
+def masked(output: str, how: frozenset[str], directory: str = HOME) -> list[str]:
+    """Return the lines of an output without what differs from run to run."""
+    output = output.replace(directory, HOME)
+    for pattern, by in _MASKS:
+        output = re.sub(pattern, by, output)
+    lines, is_table = [], False
+    for line in output.splitlines():
+        is_table = bool(line.strip()) and (is_table or bool(_RATES.search(line)))
+        text = re.sub(r"\d[\d,.]*|(?<= )-(?= |$)", "N", line) if is_table or "numbers vary" in how else line
+        lines.append(" ".join(text.split()))
+    lines = [line for line in lines if line]
+    # What standard error shows at moments of its own is compared before the rest.
+    connected = sorted(line for line in lines if _CONNECTED.fullmatch(line))
+    others = [line for line in lines if not _CONNECTED.fullmatch(line)]
+    return connected + (sorted(others) if "in any order" in how else others)
