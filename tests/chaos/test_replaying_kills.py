@@ -14,7 +14,9 @@ from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
 LIMIT = 60_000
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+FIRST_PROGRAMS = {"README.md": "## The API", "docs/guides/core.md": "## A topology"}
+"""The heading above the first program of each of these documents."""
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +52,10 @@ def test_all_poison_and_nothing_else_is_in_the_dead_letters(cluster: DevCluster,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("heading", ["## The API", "### Spouts and bolts"])
-def test_readmes_programs_count_no_word_too_seldom(cluster: DevCluster, tmp_path: Path, heading: str) -> None:
-    program = README.read_text().partition(heading + "\n")[2].partition("```python\n")[2].partition("```")[0]
+@pytest.mark.parametrize("document", FIRST_PROGRAMS)
+def test_the_first_programs_count_no_word_too_seldom(cluster: DevCluster, tmp_path: Path, document: str) -> None:
+    heading = FIRST_PROGRAMS[document]
+    program = (ROOT / document).read_text().partition(heading + "\n")[2].partition("```python\n")[2].partition("```")[0]
     text = program + "".join(f"# {number % 100} to be or not to be\n" for number in range(30_000))
     truth, name = Counter(text.split()), heading.rpartition(" ")[2].lower()
     (tmp_path / "words.py").write_text(text)

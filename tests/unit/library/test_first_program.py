@@ -1,4 +1,4 @@
-"""README's first programs run as pasted: that of streams, and that of bolts in a dozen lines."""
+"""The first programs run as pasted: that of streams in README, and that of bolts in the guide on the core."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ import pytest
 
 from tupletree.cli.main import main
 
-README = Path(__file__).parents[3] / "README.md"
-HEADINGS = {"lines-count": "## The API\n", "count": "### Spouts and bolts\n"}
-"""The heading above each program, by the component whose state has the counts."""
+ROOT = Path(__file__).parents[3]
+PLACES = {
+    "lines-count": (ROOT / "README.md", "## The API\n"),
+    "count": (ROOT / "docs" / "guides" / "core.md", "## A topology\n"),
+}
+"""The document of each program and the heading above it, by the component whose state has the counts."""
 LINES = {"lines-count": 9, "count": 12}
 
 
-def program_under(heading: str) -> str:
-    """Return the first Python block under a heading."""
-    return README.read_text().partition(heading)[2].partition("```python\n")[2].partition("```")[0]
+def program_of(component: str) -> str:
+    """Return the first Python block below the heading of a program."""
+    document, heading = PLACES[component]
+    return document.read_text().partition(heading)[2].partition("```python\n")[2].partition("```")[0]
 
 
-@pytest.fixture(params=HEADINGS)
+@pytest.fixture(params=PLACES)
 def component(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def text(component: str) -> str:
-    return program_under(HEADINGS[component])
+    return program_of(component)
 
 
 @pytest.fixture
@@ -39,9 +43,9 @@ def program(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", HEADINGS)
+@pytest.mark.parametrize("name", PLACES)
 def test_it_has_few_lines(name: str) -> None:
-    assert 0 < len(program_under(HEADINGS[name]).splitlines()) <= LINES[name]
+    assert 0 < len(program_of(name).splitlines()) <= LINES[name]
 
 
 def test_it_counts_and_ends(program: Path, text: str, component: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,8 +69,8 @@ def test_the_largest_counts_are_printed(
 
 
 def test_the_program_of_streams_prints_each_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "words.py").write_text(program_under("## The API\n"))
+    (tmp_path / "words.py").write_text(program_of("lines-count"))
     assert main(["local", str(tmp_path / "words.py"), "--seconds", "60"]) == 0
     updates = [line for line in capsys.readouterr().out.splitlines() if re.fullmatch(r"\S+: \d+", line)]
     newest = dict(line.rsplit(": ", 1) for line in updates)
-    assert {word: int(count) for word, count in newest.items()} == Counter(program_under("## The API\n").split())
+    assert {word: int(count) for word, count in newest.items()} == Counter(program_of("lines-count").split())
