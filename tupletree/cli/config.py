@@ -9,7 +9,7 @@ import click
 
 from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json, print_table
-from tupletree.config import KEYS, Key, defaults, load, load_explicit, render_yaml, validate
+from tupletree.config import KEYS, Key, defaults, json_schema, load, load_explicit, render_schema, render_yaml, validate
 
 
 def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -54,6 +54,24 @@ def list_keys(prefix: str, as_yaml: bool, as_json: bool, conf_path: str | None, 
         return
     rows = [(key.name, json.dumps(conf[key.name]), key.unit, key.doc) for key in keys]
     print_table(["key", "value", "unit", "meaning"], rows + [(name, json.dumps(own[name]), "", "") for name in own])
+
+
+@command.command("schema")
+@json_option
+def print_schema(as_json: bool) -> None:
+    """Print the JSON schema of tupletree.yaml, for editors; with --json, on one line.
+
+    An editor with a YAML language server completes and checks the keys of a file that begins with the line
+    `# yaml-language-server: $schema=tupletree.schema.json`.
+
+    \b
+    Example:
+      tupletree config schema > tupletree.schema.json
+    """
+    if as_json:
+        print_json(json_schema())
+    else:
+        click.echo(render_schema(), nl=False)
 
 
 @command.command("get")

@@ -18,6 +18,7 @@ from tupletree.config.key import Key
 from tupletree.config.keys import KEYS
 from tupletree.config.layers import Config, component_conf, defaults, encode_conf, merge, render_yaml, topology_part
 from tupletree.config.loading import load, load_explicit, parse_overrides
+from tupletree.config.schema import json_schema, render_schema
 from tupletree.config.topology_conf import TopologyConf
 from tupletree.config.validation import validate, validate_component
 
@@ -29,10 +30,12 @@ __all__ = [
     "component_conf",
     "defaults",
     "encode_conf",
+    "json_schema",
     "load",
     "load_explicit",
     "merge",
     "parse_overrides",
+    "render_schema",
     "render_yaml",
     "topology_part",
     "validate",
