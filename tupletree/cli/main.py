@@ -31,6 +31,11 @@ class _Entry(NamedTuple):
 
 
 _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
+    "Getting started": {
+        "new": _Entry("tupletree.cli.new", "Create a project: a topology, its tests, its configuration."),
+        "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
+        "dev": _Entry("tupletree.cli.dev", "Run a whole cluster on this machine, for development."),
+    },
     "Topologies": {
         "submit": _Entry("tupletree.cli.submit", "Upload a topology to the cluster and start it."),
         "list": _Entry("tupletree.cli.list", "Show the topologies of the cluster."),
@@ -44,7 +49,6 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "kill": _Entry("tupletree.cli.kill", "Stop topologies and remove them."),
         "dead-letters": _Entry("tupletree.cli.dead_letters", "Show, replay and drop messages that were given up."),
         "restart-worker": _Entry("tupletree.cli.restart_worker", "Restart one worker of a topology."),
-        "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
     },
     "Debugging a running topology": {
         "log-level": _Entry("tupletree.cli.log_level", "Change levels of loggers in the workers."),
@@ -65,7 +69,6 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "completion": _Entry("tupletree.cli.completion", "Print a shell's completion script."),
     },
     "Daemons (each runs in the foreground until it gets SIGTERM)": {
-        "dev": _Entry("tupletree.cli.dev", "Run a whole cluster on this machine, for development."),
         "zookeeper": _Entry("tupletree.cli.zookeeper", "Run a ZooKeeper server, for development."),
         "nimbus": _Entry("tupletree.cli.daemons", "Run the cluster's coordinator."),
         "supervisor": _Entry("tupletree.cli.daemons", "Run the daemon that manages this machine's workers."),
