@@ -17,7 +17,7 @@ _VARIABLE = "_TUPLETREE_COMPLETE"
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @json_option
 def command(shell: str | None, as_json: bool) -> None:
-    """Print a script that makes a shell complete commands, options and the names of running topologies.
+    """Print a script that makes a shell complete commands, options, topologies and their components.
 
     Default for SHELL: the shell in $SHELL. The script gets the names from the configured cluster. If the cluster does
     not answer within two seconds, no names are completed.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tupletree._wire.events import decode_event
-from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.output import print_json
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import Following, Source, check_component, end_of, sources
@@ -27,7 +27,7 @@ _LATE_S = 3.0  # after the end of sampling, for sampled tuples that have not arr
 
 @click.command("debug")
 @name_argument
-@click.argument("component", required=False)
+@click.argument("component", required=False, shell_complete=complete_components)
 @click.option(
     "-p",
     "--percent",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tupletree._health.errors import Complaint, complaints, latest_of_each
-from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.output import clock, message_dict, print_json
 from tupletree.cli.statuses import printable
 from tupletree.errors import UsageError
@@ -21,7 +21,7 @@ _LONGEST = 2000
 
 @click.command("errors")
 @name_argument
-@click.option("-m", "--component", help="Only this component's errors.")
+@click.option("-m", "--component", shell_complete=complete_components, help="Only this component's errors.")
 @click.option(
     "-a", "--all", "wants_all", is_flag=True, help="Show all stored errors, not only the newest per component."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.output import clock, count, message_dict, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import Following, Source, in_order, last_lines, past_sources, sources, worker_option
@@ -29,7 +29,9 @@ _MAX_WORKERS: Final = 16  # asked at the same time
 @click.command("logs")
 @name_argument
 @worker_option
-@click.option("-m", "--component", help="Show only workers that run this component.")
+@click.option(
+    "-m", "--component", shell_complete=complete_components, help="Show only workers that run this component."
+)
 @click.option(
     "-n",
     "--lines",

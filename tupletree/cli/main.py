@@ -35,6 +35,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "new": _Entry("tupletree.cli.new", "Create a project: a topology, its tests, its configuration."),
         "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
         "dev": _Entry("tupletree.cli.dev", "Run a whole cluster on this machine, for development."),
+        "doctor": _Entry("tupletree.cli.doctor", "Check this machine: what is missing, and what to do."),
     },
     "Topologies": {
         "submit": _Entry("tupletree.cli.submit", "Upload a topology to the cluster and start it."),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tupletree.cli.figures import component_figures, rates, stream_rates, totals
-from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.output import clock, console, count, duration, millis, print_json, table
 from tupletree.cli.statuses import status_dicts, status_lines
 from tupletree.cli.workers import check_component
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "-n", "--count", "looks", type=click.IntRange(min=1), help="Stop after N samples; default: when interrupted."
 )
-@click.option("-m", "--component", help="Only this component.")
+@click.option("-m", "--component", shell_complete=complete_components, help="Only this component.")
 @click.option("-s", "--stream", help="Count emitted and transferred tuples of this stream only.")
 @click.option(
     "-w",

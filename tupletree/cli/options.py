@@ -17,7 +17,15 @@ Command = Callable[..., Any]
 def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
     from tupletree.cli.name_completion import complete_names
 
-    return list(complete_names(ctx, param, incomplete))
+    return list(complete_names(ctx, incomplete))
+
+
+def complete_components(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Complete a component of the topology that stands before it; for ``COMPONENT=N``, with the equals sign."""
+    from tupletree.cli import name_completion
+
+    suffix = "=" if "=" in str(param.metavar) else ""
+    return list(name_completion.complete_components(ctx, incomplete, suffix))
 
 
 name_argument = click.argument("name", shell_complete=_complete_names)

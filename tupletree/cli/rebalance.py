@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree.cli.options import client_options, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 @name_argument
 @click.option("-n", "--workers", type=click.IntRange(min=1), help="Worker processes wanted; default: unchanged.")
 @click.option(
-    "-e", "--executors", multiple=True, metavar="COMPONENT=N", help="Executors of a component; may be repeated."
+    "-e",
+    "--executors",
+    multiple=True,
+    metavar="COMPONENT=N",
+    shell_complete=complete_components,
+    help="Executors of a component; may be repeated.",
 )
 @click.option(
     "-w",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version as installed
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from tupletree._compiled import CHOICE
 from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json
 from tupletree.errors import TupletreeError
+
+if TYPE_CHECKING:
+    from tupletree.client import ClusterDescription
 
 _PACKAGES = ("tupletree", "grpcio", "protobuf", "kazoo", "pyspark")
 
@@ -36,7 +39,7 @@ def command(
     click.echo(f"tupletree {versions['tupletree']}, hot path: {CHOICE}")
     click.echo(", ".join(f"{name} {number}" for name, number in versions.items() if name != "tupletree"))
     if cluster is not None:
-        click.echo(_sentence(cluster, versions["tupletree"]))
+        click.echo(cluster_sentence(cluster, versions["tupletree"]))
 
 
 _PLURALS = {"nimbus": "nimbuses", "supervisor": "supervisors", "acker": "ackers"}
@@ -45,9 +48,13 @@ _PLURALS = {"nimbus": "nimbuses", "supervisor": "supervisors", "acker": "ackers"
 def _cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]) -> dict[str, Any]:
     try:
         with connect(seeds, conf_path, overrides, leader_timeout_s=1.0) as client:
-            reply = client.cluster()
+            return cluster_versions(client.cluster())
     except TupletreeError as error:
         return {"error": str(error)}
+
+
+def cluster_versions(reply: ClusterDescription) -> dict[str, Any]:
+    """Return the leader's version, and the number of daemons of each role and version."""
     daemons: dict[str, dict[str, int]] = {}
     found = {
         "nimbus": [one.presence for one in reply.nimbuses],
@@ -61,7 +68,8 @@ def _cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...
     return {"version": reply.version, "daemons": daemons}
 
 
-def _sentence(cluster: dict[str, Any], mine: str) -> str:
+def cluster_sentence(cluster: dict[str, Any], mine: str) -> str:
+    """Return the daemons' versions in words; ``mine`` is the version here."""
     if "error" in cluster:
         return f"no cluster: {cluster['error']}"
     parts = [

@@ -17,10 +17,10 @@ from __future__ import annotations
 from tupletree.config.key import Key
 from tupletree.config.keys import KEYS
 from tupletree.config.layers import Config, component_conf, defaults, encode_conf, merge, render_yaml, topology_part
-from tupletree.config.loading import load, load_explicit, parse_overrides
+from tupletree.config.loading import load, load_explicit, parse_overrides, read_file
 from tupletree.config.schema import json_schema, render_schema
 from tupletree.config.topology_conf import TopologyConf
-from tupletree.config.validation import validate, validate_component
+from tupletree.config.validation import faults, validate, validate_component
 
 __all__ = [
     "KEYS",
@@ -30,11 +30,13 @@ __all__ = [
     "component_conf",
     "defaults",
     "encode_conf",
+    "faults",
     "json_schema",
     "load",
     "load_explicit",
     "merge",
     "parse_overrides",
+    "read_file",
     "render_schema",
     "render_yaml",
     "topology_part",

@@ -55,20 +55,30 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     return conf
 
 
-def _from_file(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    found = _find_file(path, environ)
+def read_file(
+    path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[Path | None, dict[str, Any]]:
+    """Return the file that ``load`` reads, None if there is none, and its content, whose keys and values are unchecked.
+
+    Raises:
+        ConfigError: the file is missing, cannot be read or is not a mapping in YAML.
+    """
+    found = _find_file(path, os.environ if environ is None else environ)
     if found is None:
-        return {}
+        return None, {}
     try:
         content = _from_yaml(found.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration file {found}: {_one_line(error)}") from None
     except ValueError as error:
         raise ConfigError(f"{found} is not valid YAML: {error}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
+    if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{found} must hold lines like 'topology.workers: 2', not {type(content).__name__}")
+    return found, content or {}
+
+
+def _from_file(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    found, content = read_file(path, environ)
     validate(content, source=f" (in {found})")
     return content
 

@@ -4,7 +4,7 @@ from __future__ import annotations  # pure
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tupletree import _limits
@@ -15,10 +15,13 @@ from tupletree.errors import ConfigError
 
 def validate(conf: Mapping[str, Any], source: str = "") -> None:
     """Check every key and value. Raises ConfigError with a message that ends in ``source``, if given."""
-    for name, value in conf.items():
-        fault = _fault(name, value)
-        if fault:
-            raise ConfigError(fault + source)
+    for fault in faults(conf):
+        raise ConfigError(fault + source)
+
+
+def faults(conf: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an error message for every key and value that is invalid."""
+    return (fault for name, value in conf.items() if (fault := _fault(name, value)))
 
 
 def validate_component(conf: Mapping[str, Any]) -> None:

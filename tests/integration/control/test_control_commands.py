@@ -263,6 +263,18 @@ def test_one_acker_in_detail(console: Console) -> None:
     assert "no acker matches 'nobody'" in console.refusal("ackers", "nobody")
 
 
+def test_the_doctor_finds_the_cluster_and_compares_clocks(console: Console) -> None:
+    conf = console.cluster.conf
+    places = [f"zookeeper.servers={conf['zookeeper.servers']}", f"zookeeper.port={conf['zookeeper.port']}"]
+    result = console.json("doctor", "-c", places[0], "-c", places[1])
+    findings = {one["subject"]: one for one in result["findings"]}
+    for subject in ("nimbus", "clock", "zookeeper"):
+        assert findings[subject]["level"] == "ok", findings[subject]
+    assert "1 nimbus" in findings["nimbus"]["sentence"] and "2 ackers" in findings["nimbus"]["sentence"]
+    status, out, _ = console.run("doctor", "-c", "zookeeper.servers=[127.0.0.1:1]")
+    assert status == 1 and "problem  zookeeper      127.0.0.1:1 cannot be reached from here: Connection refused" in out
+
+
 def test_names_are_completed_from_the_cluster_and_silently_not_without_one(console: Console) -> None:
     def complete(words: str, **more: str) -> list[str]:
         count = len(words.split(" ")) - 1
@@ -283,6 +295,12 @@ def test_names_are_completed_from_the_cluster_and_silently_not_without_one(conso
     assert complete(f"tupletree kill --nimbus {console.seed} words ") == []
     wait_until(lambda: complete("tupletree logs w", TUPLETREE_NIMBUS_SEEDS=f'["{console.seed}"]') == ["words"], 60)
     assert complete("tupletree logs --nimbus 127.0.0.1:1 w") == []
+    components = ["count", "lines", "split"]
+    wait_until(lambda: sorted(complete(f"tupletree debug --nimbus {console.seed} words ")) == components, 60)
+    wait_until(lambda: complete(f"tupletree logs --nimbus {console.seed} words -m s") == ["split"], 60)
+    wait_until(lambda: complete(f"tupletree rebalance --nimbus {console.seed} words -e c") == ["count="], 60)
+    assert complete(f"tupletree debug --nimbus {console.seed} nobody ") == []
+    assert complete("tupletree monitor --nimbus 127.0.0.1:1 words -m s") == []
     assert complete("tupletree mon") == ["monitor"]
     assert "--interval" in complete("tupletree monitor --int")
 

@@ -1,0 +1,118 @@
+"""``tupletree doctor`` without a cluster: what is installed, the configuration, this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tupletree.cli.doctor_machine import requirements
+from tupletree.cli.main import main
+
+NOWHERE = "nimbus.seeds=[127.0.0.1:1]"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """The exit status, and the findings by subject."""
+    status = main(["doctor", "--json", *map(str, argv)])
+    result = json.loads(capsys.readouterr().out)
+    findings: dict[str, list[dict[str, Any]]] = {}
+    for finding in result["findings"]:
+        findings.setdefault(finding["subject"], []).append(finding)
+        assert (finding["advice"] == "") == (finding["level"] == "ok")
+    levels = {finding["level"] for finding in result["findings"]}
+    assert result["level"] == next(level for level in ("problem", "warning", "ok") if level in levels)
+    assert status == (result["level"] == "problem")
+    return status, findings
+
+
+def test_what_is_installed_is_shown_and_a_nimbus_that_was_asked_for_is_a_problem(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, findings = doctor(capsys, "-c", NOWHERE)
+    assert status == 1
+    assert "click " in findings["packages"][0]["sentence"]
+    assert "kafka" in findings["extras"][0]["sentence"] and "dev" not in findings["extras"][0]["sentence"]
+    assert findings["nimbus"] == [
+        {
+            "subject": "nimbus",
+            "level": "problem",
+            "sentence": "nimbus at 127.0.0.1:1 cannot be reached: connection refused",
+            "advice": "start a nimbus there, or correct the key nimbus.seeds or --nimbus",
+        }
+    ]
+    assert "clock" not in findings and "ports" not in findings
+    assert findings["configuration"][0]["sentence"].endswith("the environment or -c sets nimbus.seeds")
+
+
+def test_all_mistakes_of_the_file_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "tupletree.yaml").write_text("topology.wrokers: 2\nnimbus.port: many\nnimbus.http.port: 80\n")
+    status, findings = doctor(capsys)
+    assert status == 1 and "nimbus" not in findings
+    sentences = [finding["sentence"] for finding in findings["configuration"]]
+    assert len(sentences) == 2
+    assert (
+        sentences[0]
+        == "unknown configuration key 'topology.wrokers'; did you mean 'topology.workers'? (in tupletree.yaml)"
+    )
+    assert sentences[1].startswith("configuration key 'nimbus.port' takes a whole number from 0 to 65535")
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        (("-c", "nimbus.prot=1"), "unknown configuration key 'nimbus.prot'"),
+        (("--conf", "missing.yaml"), "there is no configuration file missing.yaml"),
+    ],
+)
+def test_mistakes_of_options_are_named(
+    capsys: pytest.CaptureFixture[str], option: tuple[str, str], sentence: str
+) -> None:
+    status, findings = doctor(capsys, *option)
+    [finding] = findings["configuration"]
+    assert status == 1 and finding["sentence"].startswith(sentence)
+
+
+def test_a_file_that_is_configured_and_cannot_be_read_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    _, findings = doctor(capsys, "-c", NOWHERE, "-c", "security.token.file=gone", "-c", "tls.ca=away")
+    sentences = {finding["sentence"] for finding in findings["configuration"][1:]}
+    assert sentences == {
+        "security.token.file is gone, which cannot be read",
+        "tls.ca is away, which cannot be read",
+    }
+
+
+def test_plain_python_and_few_files_are_warnings_for_people(here: Path) -> None:
+    command = f"ulimit -n 256; exec '{sys.executable}' -m tupletree doctor -c {NOWHERE}"
+    environment = {**os.environ, "TUPLETREE_PURE": "1"}
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("ok       tupletree      ")
+    slow = next(index for index, line in enumerate(lines) if line.startswith("warning  hot path       plain Python"))
+    assert lines[slow + 1].split("→ ")[1] == "unset TUPLETREE_PURE to run the compiled modules"
+    assert any(line.startswith("warning  open files     256 open files per process") for line in lines)
+
+
+def test_requirements_come_from_the_metadata_of_a_package() -> None:
+    lines = [
+        "click>=8.1",
+        "tomli; python_version < '3.11'",
+        'redis>=5; extra == "redis"',
+        'confluent-kafka[avro]>=2.6; extra == "kafka"',
+        'tupletree[kafka,redis]; extra == "all"',
+        'pytest>=8; extra == "dev"',
+    ]
+    assert requirements(lines) == ({"click"}, {"redis": {"redis"}, "kafka": {"confluent-kafka"}})
