@@ -9,7 +9,8 @@ component is an *edge*: the output of one operator on one stream, to any number 
 
 An aggregation begins where its elements are: the component before it sends partial values, if it has only narrow
 operators. A component of narrow operators stands after a source for this reason alone, or because the source's own
-executors cannot run them, or if the number of its executors differs.
+executors cannot run them, or if the number of its executors differs; after a bolt with operators of its own, if they
+give event times.
 """
 
 from __future__ import annotations  # pure
@@ -60,6 +61,14 @@ class Component:
     def combines(self) -> bool:
         """True if it sends partial values."""
         return self.chain is not None and bool(self.chain.combines)
+
+    def can_run(self, one: Operator) -> bool:
+        """True if an operator behind one of this component can run in it.
+
+        Event times are given in components of narrow operators alone, which send the newest of them as their progress.
+        """
+        is_timed_here = self.is_narrow or one.kind is not Kind.EVENT_TIME
+        return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
 
     @property
     def kind(self) -> str:
@@ -207,7 +216,7 @@ class Plan:
         steps: list[Next] = []
         leaving: list[Operator] = []
         for child in children:
-            if child.is_narrow and child.parallelism in (None, component.parallelism):
+            if component.can_run(child):
                 if child not in component.operators:
                     component.operators.append(child)
                 steps.append(Step(child.kind, child.argument, self._steps(child, child.children, component)))

@@ -11,13 +11,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tupletree._wire.value_types import value
 from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
-from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
 from tupletree.streams.heads import basic_emits, declare, follower
 from tupletree.streams.layout import KEY, TIME, VALUE
 from tupletree.streams.steps import Chain, Fold
-from tupletree.streams.watermarks import ENDING, WATERMARKS, Newest
+from tupletree.streams.watermarks import ENDING, WATERMARKS
 from tupletree.tuples import Tuple
 
 V = TypeVar("V")
@@ -58,8 +57,6 @@ class _Timed(KeyedProcess):
     def init_state(self, state: Any) -> None:
         super().init_state(state)
         code = Code(basic_emits(self.chain), emit=self.collector.emit)
-        self._newest = Newest() if self.chain.gives_times else None
-        code.newest = None if self._newest is None else self._newest.times
         self._follow = follower(self.chain, code, self.context.component_id)
         if any(stream == WATERMARKS for _, stream in self.context.sources):
             self.execute = self._execute_timed  # type: ignore[method-assign]
@@ -70,11 +67,8 @@ class _Timed(KeyedProcess):
     def _execute_timed(self, tup: Tuple) -> None:
         if tup.source_stream == WATERMARKS:
             self.advance(tup.source_task, tup[TIME])
-            if (self._timers.watermark or 0) > ENDING:  # no element comes any more
-                if self._newest is not None:
-                    self._newest.end()
-                if self.chain.sends_watermarks:
-                    self._send_progress()
+            if self.chain.sends_watermarks and (self._timers.watermark or 0) > ENDING:  # no element comes any more
+                self._send_progress()
         else:
             type(self).execute(self, tup)
 
@@ -83,8 +77,7 @@ class _Timed(KeyedProcess):
         self._send_progress()
 
     def _send_progress(self) -> None:
-        time = self._timers.watermark if self._newest is None else self._newest.times[0]
-        if time is not None and time != BEFORE_ALL:
+        if (time := self._timers.watermark) is not None:
             self.collector.emit([time], stream=WATERMARKS)
 
 

@@ -56,6 +56,13 @@ def test_narrow_operators_run_in_the_source_if_they_can() -> None:
     assert [len(components(stream)) for stream in [*apart, timed, many]] == [3, 3, 3, 3, 3]
 
 
+def test_event_times_are_not_given_where_results_of_a_state_are_made() -> None:
+    counts = numbers().key_by(lambda n: n).count()
+    counts.map(str).event_time(int, max_lag=timedelta(0)).print()
+    assert "numbers-count-event_time" in components(counts)
+    assert "why: event times: numbers-count does not send the newest of them\n" in counts.builder.explain()
+
+
 def test_elements_that_are_only_counted_are_not_sent() -> None:
     stream = numbers()
     keyed = stream.map(str).key_by(len)

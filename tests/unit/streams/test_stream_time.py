@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -117,6 +117,36 @@ def test_at_the_end_of_all_sources_all_windows_are_emitted(parallelism: int) -> 
     again = per_user.items().filter(lambda pair: True, parallelism=2).key_by(lambda pair: "all")
     counted = again.map(lambda pair: pair[1].value).window(Tumbling(timedelta(days=10))).sum()
     assert [window.value for _, window in collected(counted)] == [len(CLICKS)]
+
+
+async def awaited(click: Click) -> Click:
+    return click
+
+
+def stays(click: Click) -> Click:
+    return click
+
+
+TIMELESS: dict[str, Callable[[Stream[Click]], Stream[Click]]] = {
+    "map_async": lambda stream: stream.map_async(awaited),
+    "update_state": lambda stream: stream.key_by(lambda click: 0).update_state(lambda state, click: (state, click)),
+    "join_table": lambda stream: stream.key_by(lambda click: click.user).left_join_table(
+        stream.filter(lambda click: False).key_by(lambda click: ""), lambda click, row: click
+    ),
+    "a window": lambda stream: stream.key_by(lambda click: click.at)
+    .window(CountWindow(1))
+    .reduce(max)
+    .map(lambda window: window.value),
+}
+
+
+@pytest.mark.parametrize("name", TIMELESS)
+def test_results_without_event_times_may_get_some(name: str) -> None:
+    source = StreamBuilder(parallelism=2).source(CLICKS, name="clicks")
+    results = TIMELESS[name](source).map(stays).event_time(lambda click: click.at, max_lag=50 * MS)
+    counted = results.key_by(lambda click: click.user).window(Tumbling(10 * MS)).count()
+    expected = Counter((click.user, click.at // 10 * 10) for click in CLICKS)
+    assert windows(counted) == sorted((user, start, start + 10, n) for (user, start), n in expected.items())
 
 
 def test_a_key_may_be_a_tuple() -> None:
