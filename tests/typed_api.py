@@ -3,10 +3,12 @@
 Nothing runs it. What a user must not have to annotate or ignore stands here without that.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from tupletree import (
     AsyncBolt,
@@ -37,8 +39,11 @@ from tupletree import (
 from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
 from tupletree.keyed import KeyState, Timers, WindowBounds
-from tupletree.streams import KeyedStream, Stream, StreamBuilder, Table
+from tupletree.streams import KeyedStream, Stream, StreamBuilder, Table, TimedStream, Windowed
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 
 class Sale(NamedTuple):
@@ -268,4 +273,50 @@ def streams() -> Topology:
     both: KeyedStream[str, tuple[int, int]] = amounts.aggregate(no_total, means)
     both.map(lambda total: total[0] / total[1]).print()
     print(sums.collect(2)[0], builder.explain())
+    numbers: Stream[int] = sums.values()
+    numbers.map(lambda amount: amount + 1).print()
     return builder.topology("at_least_once")
+
+
+def is_sale(element: Sale | Place) -> TypeIs[Sale]:
+    return isinstance(element, Sale)
+
+
+def is_place(element: Sale | Place) -> TypeGuard[Place]:
+    return isinstance(element, Place)
+
+
+def merged_streams() -> None:
+    """Streams of several types are one of their union, which a predicate narrows again."""
+    builder = StreamBuilder()
+    sales, places = builder.source([Sale("north", 5)]), builder.source([Place("here")])
+    same: Stream[Sale] = sales.merge(sales.filter(lambda sale: sale.amount > 1))
+    both: Stream[Sale | Place] = same.merge(places)
+    both.filter(is_sale).map(lambda sale: sale.amount).print()
+    only: Stream[Place] = both.filter(is_place)
+    keyed: KeyedStream[str, Sale | Place] = sales.key_by(lambda sale: sale.shop).merge(
+        only.key_by(lambda one: one.name)
+    )
+    narrowed: KeyedStream[str, Sale] = keyed.filter(is_sale)
+    total: Table[str, int] = narrowed.map(lambda sale: sale.amount).sum()
+    total.print()
+
+
+def late_elements() -> None:
+    """What is late is of the type that came, not of the type that the operator returns."""
+    timed = StreamBuilder().source([Sale("north", 5)]).event_time(lambda sale: sale.amount, max_lag=timedelta(0))
+    keyed = timed.key_by(lambda sale: sale.shop)
+    counts = keyed.window(Sliding(timedelta(hours=1), every=timedelta(minutes=1)), early_count=5).count()
+    results: KeyedStream[str, Windowed[int]] = counts.filter(lambda window: window.value > 1)
+    results.print()
+    late: KeyedStream[str, Sale] = counts.late
+    late.map(lambda sale: sale.amount).sum().print()
+    amounts = keyed.map(lambda sale: sale.amount)
+    joined = keyed.left_join(amounts, lambda sale, n: n or 0, before=timedelta(0), after=timedelta(minutes=1))
+    of_both: KeyedStream[str, Sale | int] = joined.late
+    of_both.print()
+    versions: TimedStream[str, str, Sale] = keyed.join_table(amounts, lambda sale, n: sale.shop * n, versioned=True)
+    versions.late.print()
+    rows: Stream[Sale] = timed.process(Visits()).late
+    keyed_rows: KeyedStream[str, Sale] = keyed.process(Visits()).late
+    rows.merge(keyed_rows.values()).print()

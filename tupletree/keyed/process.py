@@ -101,6 +101,8 @@ class KeyedProcess(BasicStatefulBolt):
     timer_interval: dt.timedelta = dt.timedelta(milliseconds=100)
 
     _follows_tuples: bool = True  # tuples raise the watermark; otherwise only ``advance`` does
+    _late_parts: Sequence[str] | None = None  # late tuples are emitted as these fields of theirs; None: as one dict
+    _late_remedy: str = "raise max_lag, or name a late_stream"
     _progress: Progress | None = None
     _now: int = 0
     _late: int = 0
@@ -131,7 +133,7 @@ class KeyedProcess(BasicStatefulBolt):
         settings = KeyedSettings.of(declarer.component_id, self)
         super().declare_output_fields(declarer)
         if settings.late_stream is not None:
-            declarer.declare_stream(settings.late_stream, [LATE_FIELD])
+            declarer.declare_stream(settings.late_stream, self._late_parts or [LATE_FIELD])
 
     def component_configuration(self) -> Mapping[str, Any]:
         settings = KeyedSettings.of(type(self).__name__, self)
@@ -250,10 +252,16 @@ class KeyedProcess(BasicStatefulBolt):
     def _on_late(self, tup: Tuple, at_ms: int, watermark_ms: int) -> None:
         self._late += 1
         if self._settings.late_stream is not None:
-            self.collector.emit([dict(zip(tup.fields, tup.values, strict=True))], stream=self._settings.late_stream)
+            self.collector.emit(self._late_row(tup), stream=self._settings.late_stream)
         elif self._late >= self._report_late_at:
             self._report_late_at = 2 * self._late
-            self.collector.report_error(late_report(self._late, at_ms, watermark_ms))
+            self.collector.report_error(late_report(self._late, at_ms, watermark_ms, self._late_remedy))
+
+    def _late_row(self, tup: Tuple) -> Sequence[Any]:
+        """Return the row of ``late_stream`` for a late tuple."""
+        if self._late_parts is not None:
+            return tup.select(self._late_parts)
+        return [dict(zip(tup.fields, tup.values, strict=True))]
 
     def _log_late(self) -> None:
         if self._late > self._late_logged and self._settings.late_stream is None:

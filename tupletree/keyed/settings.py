@@ -127,12 +127,12 @@ def event_time_ms(component: str, field: str, tup: Tuple) -> int:
     )
 
 
-def late_report(late: int, at_ms: int, watermark_ms: int) -> UsageError:
+def late_report(late: int, at_ms: int, watermark_ms: int, remedy: str) -> UsageError:
     """Return the error that reports dropped tuples: their number so far, and both times of the newest."""
     are = "1 tuple is late so far and was" if late == 1 else f"{late:,} tuples are late so far and were"
     return UsageError(
         f"{are} dropped, the newest with the event time {_shown(at_ms)}, behind the watermark {_shown(watermark_ms)}: "
-        "raise max_lag, or name a late_stream"
+        f"{remedy}"
     )
 
 

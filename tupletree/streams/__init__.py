@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tupletree.streams.builder import StreamBuilder
-from tupletree.streams.stream import KeyedStream, Stream, Table, WindowedStream
+from tupletree.streams.stream import KeyedStream, ProcessedStream, Stream, Table, TimedStream, WindowedStream
 from tupletree.streams.timed_heads import Windowed
 
-__all__ = ["KeyedStream", "Stream", "StreamBuilder", "Table", "Windowed", "WindowedStream"]
+__all__ = [
+    "KeyedStream",
+    "ProcessedStream",
+    "Stream",
+    "StreamBuilder",
+    "Table",
+    "TimedStream",
+    "Windowed",
+    "WindowedStream",
+]

@@ -19,12 +19,13 @@ from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import CombiningBolt, NarrowBolt, SourceChain
-from tupletree.streams.operators import idle_timeout_ms
 from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
 from tupletree.streams.sources import default_name, layout_of, spout_of
 from tupletree.streams.steps import Chain
 from tupletree.streams.stream import Stream
+from tupletree.streams.timed_heads import with_late
+from tupletree.streams.timed_operators import idle_timeout_ms
 from tupletree.streams.watermarks import WATERMARKS
 from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
 
@@ -267,6 +268,8 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
         bolt: Any = CombiningBolt(chain, idle_ms) if component.combines else NarrowBolt(chain, idle_ms)
     else:
         bolt = head.argument.make(component.inputs, chain, is_exact)
+        if component.late is not None:
+            bolt = with_late(bolt, head.argument.late_stream, component.late)
     declarer = builder.set_bolt(component.id, bolt, component.parallelism)
     for edge in component.inputs:
         _group(declarer, component, edge)

@@ -244,6 +244,10 @@ def _items(code: Code, step: Step, at: At, depth: int) -> None:
         code.then(step.then, At("None", at.time, value), depth)
 
 
+def _values(code: Code, step: Step, at: At, depth: int) -> None:
+    code.then(step.then, At("None", at.time, at.value), depth)
+
+
 def _event_time(code: Code, step: Step, at: At, depth: int) -> None:
     time = code.variable("t")
     code.add(depth, f"{time} = {code.name('f', step.argument)}({at.value})")
@@ -268,5 +272,6 @@ _WRITERS: Final[Mapping[Kind, Callable[[Code, Step, At, int], None]]] = {
     Kind.MERGE: _through,
     Kind.KEY_BY: _key_by,
     Kind.ITEMS: _items,
+    Kind.VALUES: _values,
     Kind.EVENT_TIME: _event_time,
 }

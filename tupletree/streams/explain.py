@@ -36,8 +36,8 @@ def reasons(component: Component, components: Components) -> Iterator[str]:
     """Yield why the operators of a component do not run in the one before it. ``components``: all of them, by id."""
     head = component.head
     if component.is_narrow:
-        before = [components[edge.component] for edge in component.inputs]
-        yield from dict.fromkeys(_reason_of_narrow(component, one) for one in before)
+        inputs = [(components[edge.component], edge.stream) for edge in component.inputs]
+        yield from dict.fromkeys(_reason_of_narrow(component, before, stream) for before, stream in inputs)
         if component.combines:
             yield "partial values: elements are added up for up to 50 ms or 5,000 inputs, and sent as one value per key"
     elif head.kind is Kind.SOURCE:
@@ -57,8 +57,10 @@ def _lines(component: Component, components: Components) -> Iterator[str]:
         yield f"the results of {', '.join(idle)} go nowhere: add print, peek, sink or an aggregation"
 
 
-def _reason_of_narrow(component: Component, before: Component) -> str:
-    """Return why narrow operators do not run in ``before``, where their input comes from."""
+def _reason_of_narrow(component: Component, before: Component, stream: str) -> str:
+    """Return why narrow operators do not run in ``before``, where their input comes from on a stream."""
+    if before.late is not None and stream == before.head.argument.late_stream:
+        return f"late elements: {before.id} passes them on as they came"
     is_source = before.head.kind is Kind.SOURCE and not before.is_narrow
     if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"

@@ -28,15 +28,18 @@ class Kind(Enum):
     MERGE = "merge"
     KEY_BY = "key_by"
     ITEMS = "items"
+    VALUES = "values"
     EVENT_TIME = "event_time"
     PRINT = "print"
+    LATE = "late"
+    """The elements that come too late for a component: a second output of it."""
     COMPONENT = "component"
     """A bolt: the user's own, a sink, or one of this package that the plan makes for an operator."""
 
 
 NARROW = frozenset(
     {Kind.MAP, Kind.FLAT_MAP, Kind.FILTER, Kind.PEEK, Kind.BRANCH, Kind.CASE, Kind.MERGE, Kind.KEY_BY, Kind.ITEMS,
-     Kind.EVENT_TIME, Kind.PRINT}
+     Kind.VALUES, Kind.EVENT_TIME, Kind.PRINT}
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ An object of a record travels as its fields, so that a sink finds its columns, a
 from __future__ import annotations  # pure
 
 import dataclasses
+import inspect
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -100,9 +101,17 @@ def return_annotation(function: Any) -> Any:
     if isinstance(function, type):
         return function
     try:
-        return typing.get_type_hints(function).get("return")
+        named = function if inspect.isroutine(function) else type(function).__call__
+        return typing.get_type_hints(named).get("return")
     except Exception:  # whatever annotations raise
         return None
+
+
+def guarded_annotation(function: Any) -> Any:
+    """Return the type of elements for which a predicate is true: that of its TypeGuard or TypeIs; None without."""
+    annotation = return_annotation(function)
+    is_guard = getattr(typing.get_origin(annotation), "_name", "") in ("TypeGuard", "TypeIs")
+    return typing.get_args(annotation)[0] if is_guard else None
 
 
 def item_annotation(function: Any) -> Any:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree._signatures import is_generator
+from tupletree.backoff import Backoff
 from tupletree.component import BasicBolt, Bolt, StatefulBolt
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
-from tupletree.keyed import CountWindow, KeyedProcess
+from tupletree.keyed import KeyedProcess
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
-from tupletree.streams.layout import TIME, Layout, item_annotation, record_of, return_annotation
-from tupletree.streams.parts import Part
+from tupletree.streams.layout import Layout, guarded_annotation, item_annotation, record_of, return_annotation
+from tupletree.streams.parts import LATE, Part
 from tupletree.streams.sources import check_arguments, layout_of, row_type
 from tupletree.streams.steps import Fold
-from tupletree.streams.timed_heads import IntervalHead, MergingWindowHead, TableHead, Windowed, WindowHead
 
 
 def _second(first: Any, second: Any) -> Any:
@@ -70,6 +70,8 @@ def narrow(
         layout = given.with_record(record_of(return_annotation(function)))
     elif kind is Kind.FLAT_MAP:
         layout = given.with_record(record_of(item_annotation(function)))
+    elif kind is Kind.FILTER and given.record is None and (record := record_of(guarded_annotation(function))):
+        layout = given.with_record(record)
     elif kind is Kind.KEY_BY:
         layout = dataclasses.replace(given, has_key=True)
     return Operator(kind, name, title, (parent,), function, layout, parallelism)
@@ -113,6 +115,12 @@ def items(parent: Operator, name: str) -> Operator:
     return Operator(Kind.ITEMS, name, "items", (parent,), None, Layout(has_time=parent.layout.has_time))
 
 
+def values(parent: Operator, name: str) -> Operator:
+    """Add the operator that takes the key from each element."""
+    layout = dataclasses.replace(parent.layout, has_key=False)
+    return Operator(Kind.VALUES, name, "values", (parent,), None, layout)
+
+
 def event_time(parent: Operator, time: EventTime, name: str) -> Operator:
     """Add the operator that gives elements event times. Raises UsageError as ``narrow``."""
     check_function("event_time", time.function)
@@ -125,7 +133,7 @@ def aggregate(
     parent: Operator, title: str, fold: Fold, combine: bool, name: str = "", parallelism: int | None = None
 ) -> Operator:
     """Add an aggregation by key. Raises UsageError as ``narrow``."""
-    _check_fold(title, fold)
+    check_fold(title, fold)
     part = Part(
         lambda edges, chain, exact: AggregateBolt(fold, edges, chain),
         by_key=True,
@@ -137,7 +145,8 @@ def aggregate(
     return Operator(Kind.COMPONENT, name, title, (parent,), part, Layout(has_key=True), parallelism)
 
 
-def _check_fold(title: str, fold: Fold) -> None:
+def check_fold(title: str, fold: Fold) -> None:
+    """Check the functions of an aggregation. Raises UsageError as ``narrow``."""
     for function, count in ((fold.initial, 0), (fold.add, 2), (fold.merge, 2)):
         if function is not None:
             check_function(title, function, count)
@@ -156,12 +165,21 @@ def update_state(parent: Operator, function: Any, name: str = "", parallelism: i
 
 
 def map_async(
-    parent: Operator, function: Any, settings: Mapping[str, Any], name: str = "", parallelism: int | None = None
+    parent: Operator,
+    function: Any,
+    *,
+    in_flight: int = 100,
+    ordered: bool = False,
+    timeout: dt.timedelta = dt.timedelta(seconds=30),
+    retry: Backoff | None = None,
+    name: str = "",
+    parallelism: int | None = None,
 ) -> Operator:
     """Add a coroutine function. Raises UsageError if it is none, or cannot be called with one argument."""
     if not inspect.iscoroutinefunction(function):
         raise UsageError(f"map_async takes a coroutine function (async def), not {function!r}")
     check_arguments("map_async", function, 1)
+    settings = {"in_flight": in_flight, "ordered": ordered, "timeout_s": timeout.total_seconds(), "retry": retry}
     part = Part(
         lambda edges, chain, exact: AsyncHead(function, settings, edges, chain),
         by_key=parent.layout.has_key,
@@ -204,125 +222,6 @@ def sink(
         key = own or (tuple(fields[:1]) if has_key else ())
         part = dataclasses.replace(part, by_key=parent.layout.has_key and not key, by_fields=key)
     return Operator(Kind.COMPONENT, name, "sink", (parent,), part, parent.layout, parallelism)
-
-
-TIME_NEEDED = "needs event times: write stream.event_time(f, max_lag=timedelta(…)) before it"
-
-
-def windowed(
-    parent: Operator,
-    title: str,
-    fold: Fold,
-    settings: Mapping[str, Any],
-    is_processing: bool,
-    name: str = "",
-    parallelism: int | None = None,
-) -> Operator:
-    """Add an aggregation of windows per key. Raises UsageError as ``narrow``, and without event times.
-
-    ``settings``: attributes of a KeyedWindow.
-    """
-    _check_fold(title, fold)
-    is_timed = not is_processing and not isinstance(settings["window"], CountWindow)
-    if is_timed and not parent.layout.has_time:
-        raise UsageError(f"{title} of a window {TIME_NEEDED}, or say window(…, processing_time=True)")
-    given = {**settings, **(time_settings([parent]) if is_timed else {}), "event_time": TIME if is_timed else None}
-    head = WindowHead if fold.merge is None and not fold.is_sum else MergingWindowHead
-    part = Part(
-        lambda edges, chain, exact: head(fold, given, chain),
-        by_key=True,
-        is_plain=True,
-        is_timed=is_timed,
-        takes_chain=True,
-        is_stateful=True,
-    )
-    layout = Layout(has_key=True, has_time=is_timed, record=Windowed)
-    return Operator(Kind.COMPONENT, name, title, (parent,), part, layout, parallelism)
-
-
-def join(
-    parents: Sequence[Operator],
-    title: str,
-    function: Any,
-    settings: Mapping[str, Any],
-    name: str = "",
-    parallelism: int | None = None,
-) -> Operator:
-    """Add a join of two streams within an interval. Raises UsageError as ``narrow``, and without event times.
-
-    ``settings``: attributes of an IntervalJoin.
-    """
-    _check_two(title, parents, function)
-    if not all(one.layout.has_time for one in parents):
-        raise UsageError(f"{title} {TIME_NEEDED}, on both streams")
-    given = {**settings, **time_settings(parents)}
-    part = Part(
-        lambda edges, chain, exact: IntervalHead(function, given, edges, chain),
-        by_key=True, is_plain=True, is_timed=True, takes_chain=True, is_stateful=True,
-    )  # fmt: skip
-    layout = Layout(has_key=True, has_time=True, record=record_of(return_annotation(function)))
-    return Operator(Kind.COMPONENT, name, title, tuple(parents), part, layout, parallelism)
-
-
-def join_table(
-    parents: Sequence[Operator],
-    function: Any,
-    settings: Mapping[str, Any],
-    name: str = "",
-    parallelism: int | None = None,
-) -> Operator:
-    """Add a join with a table. Raises UsageError as ``narrow``, and for a versioned table without event times."""
-    _check_two("join_table", parents, function)
-    is_versioned = settings["versioned"]
-    if is_versioned and not all(one.layout.has_time for one in parents):
-        raise UsageError(f"join_table with versioned=True {TIME_NEEDED}, on both streams")
-    given = {
-        **settings,
-        **(time_settings(parents) if is_versioned else {}),
-        "event_time": TIME if is_versioned else None,
-    }
-    part = Part(
-        lambda edges, chain, exact: TableHead(function, given, edges, chain),
-        by_key=True, is_plain=True, is_timed=is_versioned, takes_chain=True, is_stateful=True,
-    )  # fmt: skip
-    layout = Layout(True, is_versioned, record_of(return_annotation(function)))
-    return Operator(Kind.COMPONENT, name, "join_table", tuple(parents), part, layout, parallelism)
-
-
-def _check_two(title: str, parents: Sequence[Operator], function: Any) -> None:
-    check_function(title, function, 2)
-    first, second = parents
-    if first is second:
-        raise UsageError(f"{title} takes two streams, and both are the same one")
-    if not second.layout.has_key:
-        raise UsageError(f"{title} takes a stream with keys: write other.key_by(f)")
-
-
-def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
-    """Return ``max_lag`` and ``idle_timeout`` for elements of several streams: the most patient of each."""
-    found: list[Mapping[str, Any]] = []
-    for parent in parents:
-        _collect_times(parent, found)
-    timeouts = [one["idle_timeout"] for one in found]
-    return {
-        "max_lag": max(one["max_lag"] for one in found),
-        "idle_timeout": None if None in timeouts else max(timeouts),
-    }
-
-
-def idle_timeout_ms(one: Operator) -> int | None:
-    """Return the idle timeout of elements that have event times, in milliseconds."""
-    timeout: dt.timedelta | None = time_settings([one])["idle_timeout"]
-    return None if timeout is None else round(timeout / dt.timedelta(milliseconds=1))
-
-
-def _collect_times(one: Operator, found: list[Mapping[str, Any]]) -> None:
-    if one.kind is Kind.EVENT_TIME:
-        found.append(one.settings)
-        return
-    for parent in one.parents:
-        if parent.layout.has_time or parent.kind is Kind.EVENT_TIME:
-            _collect_times(parent, found)
 
 
 def printing(parent: Operator, prefix: str, name: str) -> Operator:
@@ -373,7 +272,13 @@ def _with_fields(parent: Operator, fields: tuple[str, ...]) -> Operator:
 
 def _part_of(parent: Operator, bolt: Any) -> Part:
     if isinstance(bolt, KeyedProcess):
-        return Part(lambda edges, chain, exact: bolt, by_fields=bolt.key_fields, is_stateful=True)
+        late_stream = "" if bolt.event_time is None else bolt.late_stream or LATE
+        return Part(
+            lambda edges, chain, exact: bolt,
+            by_fields=bolt.key_fields,
+            late_stream=late_stream,
+            is_stateful=True,
+        )
     is_stateful = isinstance(bolt, StatefulBolt)
     return Part(lambda edges, chain, exact: bolt, by_key=parent.layout.has_key, is_stateful=is_stateful)
 

@@ -4,10 +4,13 @@ from __future__ import annotations  # pure
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tupletree.streams.edges import Edge
 from tupletree.streams.steps import Chain, Fold
+
+LATE: Final = "late"
+"""The stream of elements that come too late, unless a bolt of the user names another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Part:
         fold: the aggregation, if it can begin where its elements are: partial values come instead of elements.
         is_plain: it takes elements as one value each, not as the fields of their record.
         is_timed: it waits for watermarks.
+        late_stream: the stream of elements that come too late, if somebody takes them; "": no element can be late.
         needs_value: it takes elements; otherwise only their keys.
         takes_chain: narrow operators that follow run in the bolt; otherwise in a component of their own.
         is_stateful: it has a state, which must keep its name.
@@ -33,6 +37,7 @@ class Part:
     fold: Fold | None = None
     is_plain: bool = False
     is_timed: bool = False
+    late_stream: str = ""
     needs_value: bool = True
     takes_chain: bool = False
     is_stateful: bool = False

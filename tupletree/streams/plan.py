@@ -43,6 +43,7 @@ class Component:
         operators: all operators in it, for people.
         inputs: what it subscribes to, by the operators whose output comes.
         parallelism: the number of executors.
+        late: the layout in which it emits elements that come too late; None: they are dropped and reported.
         watermarks: the components that send it their progress in event time.
         streams: the streams that it emits on.
     """
@@ -54,6 +55,7 @@ class Component:
     chain: Chain | None = None
     operators: list[Operator] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
+    late: Layout | None = None
     watermarks: list[str] = field(default_factory=list)
     streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
 
@@ -114,9 +116,12 @@ class Plan:
         self._taken: set[str] = set()
         self._narrow: dict[tuple[Operator, int], Component] = {}
         self._inputs: dict[Operator, list[Edge]] = {one: [] for one in operators}
-        heads = [one for one in operators if not one.is_narrow]
-        for one in heads:
-            self._names[one] = self._named(one)
+        heads = [one for one in operators if not one.is_narrow and one.kind is not Kind.LATE]
+        for one in operators:
+            if one.kind is Kind.LATE:
+                self._names[one] = f"{self._names[one.parents[0]]}-late"  # of no component, but of those behind it
+            elif not one.is_narrow:
+                self._names[one] = self._named(one)
         for one in heads:
             self._place(one)
         for component in self.components:
@@ -159,10 +164,16 @@ class Plan:
     def _place(self, head: Operator) -> None:
         component = Component(self._names[head], head, False, self._executors(head), operators=[head])
         self.components.append(component)
+        late = [child for child in head.children if child.kind is Kind.LATE and child.children]
+        results = [child for child in head.children if child.kind is not Kind.LATE]
         if _part(head, "takes_chain") or self._can_run_in_source(head):
-            component.chain = Chain(head.layout, self._steps(head, head.children, component))
-        elif head.children:
-            self._leave(head, head.children, Edge(component.id, DEFAULT, head.layout))
+            component.chain = Chain(head.layout, self._steps(head, results, component))
+        elif results:
+            self._leave(head, results, Edge(component.id, DEFAULT, head.layout))
+        for one in late:
+            component.late = one.layout
+            component.operators.append(one)
+            self._leave(one, one.children, Edge(component.id, head.argument.late_stream, one.layout))
 
     def _can_run_in_source(self, head: Operator) -> bool:
         """True if the narrow operators after a source, and there are some, can run in the source's own executors.
@@ -206,7 +217,8 @@ class Plan:
             if edge not in self._narrow[key].inputs:
                 self._narrow[key].inputs.append(edge)
             return
-        name = next((child.name for child in children if child.name), f"{edge.component}-{children[0].title}")
+        way = self._names.get(one, edge.component)
+        name = next((child.name for child in children if child.name), f"{way}-{children[0].title}")
         component = self._narrow[key] = Component(self._free(name), one, True, parallelism, inputs=[edge])
         self.components.append(component)
         component.chain = Chain(edge.layout, self._steps(one, children, component))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypedDict
+import datetime as dt
+from typing import Any, Protocol, Required, TypedDict
 
+from tupletree.backoff import Backoff
 from tupletree.topology import Topology
 
 
@@ -33,3 +35,46 @@ class Placing(TypedDict, total=False):
 
     name: str
     parallelism: int
+
+
+class Calls(Placing, total=False):
+    """Settings of ``map_async``: see AsyncBolt.
+
+    Attributes:
+        in_flight: the number of elements that are awaited at a time; 100 without it.
+        ordered: results keep the order of the elements of a task; otherwise they come as they are ready.
+        timeout: the time for each element; 30 s without it.
+        retry: the attempts at an element; without it, its failure fails the message of the source.
+    """
+
+    in_flight: int
+    ordered: bool
+    timeout: dt.timedelta
+    retry: Backoff | None
+
+
+class Interval(Placing, total=False):
+    """Settings of a join of two streams: how much earlier, and how much later, a partner may be. Both are required."""
+
+    before: Required[dt.timedelta]
+    after: Required[dt.timedelta]
+
+
+class Versioned(Placing, total=False):
+    """Settings of a join with a table. ``versioned``: by event time; False without it."""
+
+    versioned: bool
+
+
+class Emission(TypedDict, total=False):
+    """When windows are emitted beside their end: see KeyedWindow.
+
+    Attributes:
+        allowed_lateness: how long after its end a window takes late elements, and is emitted again; 0 without it.
+        early_every: the time from an element to an early result; without it, there is none.
+        early_count: the number of elements of an early result; without it, there is none.
+    """
+
+    allowed_lateness: dt.timedelta
+    early_every: dt.timedelta | None
+    early_count: int | None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 from tupletree.component import Spout
@@ -88,7 +90,10 @@ def check_arguments(title: str, function: Callable[..., Any], count: int) -> Non
 def _record_of(source: Any) -> Any:
     """Return the record of which the elements of a source are; None if there is none, or it is unknown."""
     if callable(source):
-        return record_of(item_annotation(source))
+        annotation = item_annotation(source)
+        parts = [part for part in typing.get_args(annotation) if part is not NoneType]
+        is_optional = NoneType in typing.get_args(annotation) and len(parts) == 1  # a None is no element
+        return record_of(parts[0] if is_optional else annotation)
     types = {type(element) for element in source}
     return record_of(types.pop()) if len(types) == 1 else None
 

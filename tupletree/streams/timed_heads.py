@@ -5,6 +5,7 @@ Elements reach them as one value each: in the fields ``key``, ``time`` and ``val
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,10 +15,10 @@ from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
 from tupletree.streams.heads import basic_emits, declare, follower
-from tupletree.streams.layout import KEY, TIME, VALUE
+from tupletree.streams.layout import KEY, TIME, VALUE, Layout
 from tupletree.streams.steps import Chain, Fold
 from tupletree.streams.watermarks import ENDING, WATERMARKS
-from tupletree.tuples import Tuple
+from tupletree.tuples import Tuple, record_fields
 
 V = TypeVar("V")
 
@@ -44,6 +45,8 @@ class _Timed(KeyedProcess):
 
     key = KEY
     chain: Chain
+    late: Layout | None = None
+    _late_remedy = "raise max_lag of event_time, or take the stream .late of the result"
 
     @property
     def control_streams(self) -> frozenset[str]:
@@ -63,6 +66,11 @@ class _Timed(KeyedProcess):
             self._follows_tuples = False  # elements of two streams of one sender overtake each other
         if self.chain.sends_watermarks:
             self.tick = self._tick_timed  # type: ignore[method-assign]
+
+    def _late_row(self, tup: Tuple) -> Sequence[Any]:
+        assert self.late is not None
+        value, record = tup[VALUE], self.late.record
+        return [tup[KEY], *([value] if record is None else (getattr(value, name) for name in record_fields(record)))]
 
     def _execute_timed(self, tup: Tuple) -> None:
         if tup.source_stream == WATERMARKS:
@@ -169,6 +177,16 @@ class TableHead(_Timed, TableJoin):
     def join(self, left: Any, row: Any) -> None:
         result = self.function(left[1], None if row is None else row[1])
         self._follow(self._access.key, left[0], result)
+
+
+def with_late(bolt: KeyedProcess, stream: str, layout: Layout) -> KeyedProcess:
+    """Return a copy of a bolt that emits its late tuples on a stream, as elements in a layout."""
+    bolt = copy.copy(bolt)
+    bolt.late_stream = stream
+    bolt._late_parts = layout.fields
+    if isinstance(bolt, _Timed):
+        bolt.late = layout
+    return bolt
 
 
 def sides_of(edges: Sequence[Edge]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

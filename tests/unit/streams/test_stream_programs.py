@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import TypeIs
 
 from tupletree import BasicBolt, KeyedProcess, spout
 from tupletree.component import BasicCollector
@@ -105,6 +108,79 @@ def test_streams_of_several_components_are_merged() -> None:
     assert sorted(collected(merged.map(str))) == sorted(map(str, [*range(0, 20, 2), *range(100, 110), *range(10)]))
     counted = merged.key_by(lambda n: n % 3).count()
     assert newest(counted) == Counter(n % 3 for n in [*range(0, 20, 2), *range(100, 110), *range(10)])
+
+
+class Refund(NamedTuple):
+    shop: str
+    reason: str
+
+
+def is_refund(element: Sale | Refund) -> TypeGuard[Refund]:
+    return isinstance(element, Refund)
+
+
+def is_sale(element: Sale | Refund) -> TypeIs[Sale]:
+    return isinstance(element, Sale)
+
+
+drawn_sales = st.lists(st.builds(Sale, st.sampled_from("ab"), st.integers(0, 9)), max_size=9)
+drawn_refunds = st.lists(st.builds(Refund, st.sampled_from("ab"), st.sampled_from("xy")), max_size=9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(drawn_sales, drawn_refunds, st.sampled_from([1, 2]))
+def test_streams_of_several_types_are_merged_and_told_apart(
+    sales: list[Sale], refunds: list[Refund], parallelism: int
+) -> None:
+    def merged() -> Stream[Sale | Refund]:
+        builder = StreamBuilder(parallelism=parallelism)
+        first, second = builder.source(sales, name="sales"), builder.source(refunds, name="refunds")
+        return first.merge(second).filter(lambda element: element.shop == "a")
+
+    kept = [one for one in [*sales, *refunds] if one.shop == "a"]
+    assert Counter(collected(merged())) == Counter(kept)
+    assert Counter(collected(merged().filter(is_sale))) == Counter(one for one in kept if isinstance(one, Sale))
+    keyed = merged().key_by(lambda element: element.shop).filter(is_refund).map(lambda refund: refund.reason)
+    assert newest(keyed.count()) == Counter("a" for one in kept if isinstance(one, Refund))
+
+
+def test_what_a_predicate_says_of_its_elements_is_known_to_sinks() -> None:
+    for predicate, fields in ((is_sale, ["key", "shop", "amount"]), (bool, ["key", "value"])):
+        builder = StreamBuilder()
+        both = builder.source([Sale("a", 1)], name="sales").merge(builder.source([Refund("b", "x")], name="refunds"))
+        both.key_by(lambda element: element.shop).filter(predicate).sink(Kept())
+        outputs = builder.topology().components["sales"].outputs
+        assert [list(declared.fields) for declared in outputs.values()] == [fields]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(0, 20), max_size=20), st.sampled_from([1, 2]))
+def test_values_are_the_elements_without_their_keys(numbers: list[int], parallelism: int) -> None:
+    keyed = program(numbers, parallelism).key_by(lambda n: n % 3)
+    assert Counter(collected(keyed.values())) == Counter(numbers)
+    last = {n % 3: sum(1 for one in numbers if one % 3 == n % 3) for n in numbers}
+    assert Counter(collected(program(numbers, parallelism).key_by(lambda n: n % 3).count(combine=False).values())) == (
+        Counter(number for count in last.values() for number in range(1, count + 1))
+    )
+
+
+def test_values_may_have_another_key() -> None:
+    again = program(SALES).key_by(lambda sale: sale.shop).values().key_by(lambda sale: sale.amount % 2).count()
+    assert newest(again) == Counter(sale.amount % 2 for sale in SALES)
+
+
+class Sales:
+    """A source that is an object, and has nothing now and then."""
+
+    def __call__(self) -> Iterator[Sale | None]:
+        for sale in SALES:
+            yield sale
+            yield None
+
+
+def test_the_records_of_a_source_are_those_of_its_annotation_also_where_it_may_have_nothing() -> None:
+    sales = StreamBuilder().source(Sales())
+    assert sales.operator.layout.record is Sale and collected(sales) == SALES
 
 
 def test_an_element_goes_to_the_first_branch_that_holds() -> None:

@@ -133,10 +133,9 @@ TIMELESS: dict[str, Callable[[Stream[Click]], Stream[Click]]] = {
     "join_table": lambda stream: stream.key_by(lambda click: click.user).left_join_table(
         stream.filter(lambda click: False).key_by(lambda click: ""), lambda click, row: click
     ),
-    "a window": lambda stream: stream.key_by(lambda click: click.at)
-    .window(CountWindow(1))
-    .reduce(max)
-    .map(lambda window: window.value),
+    "a window": lambda stream: (
+        stream.key_by(lambda click: click.at).window(CountWindow(1)).reduce(max).map(lambda window: window.value)
+    ),
 }
 
 
