@@ -257,7 +257,7 @@ def _pattern(scope: Scope) -> str:
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:
-    """Add the security headers to every response, and keep exceptions from reaching uvicorn."""
+    """Add the security headers to every response, and keep exceptions from reaching the server."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http_connection import Handler, Limits, Page
+from tupletree._daemon.http_connection import Handler, Limits, Page, RoutedConnection
 from tupletree._daemon.http_listener import HttpListener
 from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
@@ -47,7 +48,11 @@ class HttpServer:
         self._gate = Gatekeeper(self._security)
         self._certificates = CertificateWatch(self._security.tls, registry) if self._security.tls else None
         self._watching: asyncio.Task[None] | None = None
-        self._listener = HttpListener(own | dict(routes or {}), limits or Limits(), self._refused)
+        limits = limits or Limits()
+        connect = functools.partial(
+            RoutedConnection, routes=own | dict(routes or {}), limits=limits, guard=self._refused
+        )
+        self._listener = HttpListener(connect, limits)
 
     async def start(self, host: str, port: int) -> int:
         """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""

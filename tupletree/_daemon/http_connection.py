@@ -1,11 +1,11 @@
-"""One HTTP/1.1 connection: h11 parses the bytes; this module transfers them, calls handlers and enforces limits.
+"""One HTTP/1.1 connection: h11 parses the bytes; this module transfers them and enforces limits.
 
     wait (idle_s) -> read a request (request_s, header_bytes) -> answer it (request_s) -> wait …
                                 \\_ not HTTP, too slow, too large, a body: one answer, then the end
 
-Requests are answered in order, also if a client pipelines them. A query is ignored. A handler takes no arguments, and a
-body is refused; a ``Receiver`` gets the request with its body. The client's right to the path is checked before either
-is called.
+Requests are answered in order, also if a client pipelines them. A ``RoutedConnection`` answers by path and ignores the
+query: a handler takes no arguments, and a body is refused; a ``Receiver`` gets the request with its body. The client's
+right to the path is checked before either is called. ``tupletree.nimbus.web.asgi`` answers by an ASGI application.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -73,33 +74,30 @@ class Limits:
     retry_after_s: int | None = None  # the header Retry-After of responses with status 503; None: no header
 
 
-class Connection:
+class Connection(ABC):
     """Serves one client until it leaves, breaks a limit, or the task is cancelled; the caller then aborts the socket.
 
     Aborting is up to the caller because a task cancelled before its first step runs no code.
     """
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        routes: Mapping[str, Route],
-        limits: Limits,
-        guard: Guard | None = None,
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits) -> None:
         self.is_answering = False  # a handler works on a request that has arrived whole
-        self._guard = guard
+        self.is_last = False  # the connection ends after the response under way
         self._reader = reader
         self._writer = writer
-        self._routes = routes
         self._limits = limits
-        receives = any(isinstance(route, Receiver) for route in routes.values())
-        reads = not all(isinstance(route, Receiver) for route in routes.values())
-        self._methods = (_READING if reads else ()) + (_RECEIVING if receives else ())  # of any path
-        self._allowed = self._methods  # of the path of the current request
+        self._allowed: Sequence[bytes] = ()  # methods of the path of the current request
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
         # drain returns only when the kernel has all bytes. (With TLS, a limit of 0 would count as already reached.)
         writer.transport.set_write_buffer_limits(0 if writer.get_extra_info("sslcontext") is None else 1)
+
+    @abstractmethod
+    async def _respond(self, request: h11.Request) -> Page | None:
+        """Return the response to a request; None if the response is already sent.
+
+        Raises RemoteProtocolError if the body is not HTTP, TimeoutError if the body is not completed in time, and
+        OSError if the connection cannot continue.
+        """
 
     async def serve(self) -> None:
         """Answer requests, then close the connection. After cancellation, closes within half a second."""
@@ -119,13 +117,14 @@ class Connection:
             request = await self._next_request()
             if request is None:
                 return False
-            page = await self._page(request)
+            page = await self._respond(request)
         except h11.RemoteProtocolError as error:
             page = plain(HTTPStatus(error.error_status_hint))
         except TimeoutError:
             page = plain(HTTPStatus.REQUEST_TIMEOUT)
-        await self._send(page, with_body=request is None or request.method != b"HEAD")
-        return self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
+        if page is not None:
+            await self._send(page, with_body=request is None or request.method != b"HEAD")
+        return not self.is_last and self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}
 
     async def _next_request(self) -> h11.Request | None:
         """Return the next request; None if the client has left or was idle for too long.
@@ -153,7 +152,84 @@ class Connection:
     async def _receive(self) -> None:
         self._http.receive_data(await self._reader.read(_CHUNK_BYTES))
 
-    async def _page(self, request: h11.Request) -> Page:
+    async def _send(self, page: Page, *, with_body: bool) -> None:
+        """Send a response. Raises OSError, including TimeoutError, if the client does not read it."""
+        status, content_type, body = page
+        headers = [
+            ("date", formatdate(usegmt=True)),
+            ("content-type", content_type),
+            ("content-length", str(len(body))),
+        ]
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers.append(("www-authenticate", "Bearer"))
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("allow", b", ".join(self._allowed).decode()))
+        if status is HTTPStatus.SERVICE_UNAVAILABLE and self._limits.retry_after_s is not None:
+            headers.append(("retry-after", str(self._limits.retry_after_s)))
+        if self._ends_with_response():
+            headers.append(("connection", "close"))
+        events: list[h11.Event] = [h11.Response(status_code=status, reason=status.phrase, headers=headers)]
+        if with_body:
+            events.append(h11.Data(data=body))
+        events.append(h11.EndOfMessage())
+        await self._write(b"".join(self._http.send(event) or b"" for event in events))
+
+    def _ends_with_response(self) -> bool:
+        """Return True if no request can follow the response: further bytes of the client are invalid or unread."""
+        return self.is_last or self._http.their_state is not h11.DONE
+
+    def _ask_for_body(self) -> None:
+        """Send 100 Continue to a client that waits for it."""
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
+            self._writer.write(go_on or b"")
+
+    async def _write(self, data: bytes) -> None:
+        """Send bytes. Raises OSError, including TimeoutError, if the client does not read them."""
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
+            async with asyncio.timeout(self._limits.request_s):
+                await self._writer.drain()
+
+    async def _linger(self) -> None:
+        """Let the client read the last answer: closing while the client still sends would reset the connection."""
+        if not self._writer.can_write_eof():  # TLS has no half-closed connections
+            return
+        self._writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while await self._reader.read(_CHUNK_BYTES):
+                    pass
+
+    async def _close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._writer.wait_closed()
+
+
+class RoutedConnection(Connection):
+    """A connection whose requests are answered by the route of their path."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        routes: Mapping[str, Route],
+        limits: Limits,
+        guard: Guard | None = None,
+    ) -> None:
+        super().__init__(reader, writer, limits)
+        self._guard = guard
+        self._routes = routes
+        receives = any(isinstance(route, Receiver) for route in routes.values())
+        reads = not all(isinstance(route, Receiver) for route in routes.values())
+        self._methods = (_READING if reads else ()) + (_RECEIVING if receives else ())  # of any path
+        self._allowed = self._methods
+
+    async def _respond(self, request: h11.Request) -> Page:
         path = request.target.partition(b"?")[0].decode("ascii")
         route = self._routes.get(path)
         is_receiver = isinstance(route, Receiver)
@@ -194,9 +270,7 @@ class Connection:
         length = next((value for name, value in request.headers if name == b"content-length"), b"0")
         if int(length) > limit:
             return None
-        if self._http.they_are_waiting_for_100_continue:
-            go_on = self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
-            self._writer.write(go_on or b"")
+        self._ask_for_body()
         body, ends_s = bytearray(), asyncio.get_running_loop().time() + self._limits.request_s
         while not isinstance(event := await self._next_event(), h11.EndOfMessage):
             if isinstance(event, h11.Data):
@@ -206,47 +280,6 @@ class Connection:
             if asyncio.get_running_loop().time() > ends_s:
                 raise TimeoutError
         return bytes(body)
-
-    async def _send(self, page: Page, *, with_body: bool) -> None:
-        """Send a response. Raises OSError, including TimeoutError, if the client does not read it."""
-        status, content_type, body = page
-        headers = [
-            ("date", formatdate(usegmt=True)),
-            ("content-type", content_type),
-            ("content-length", str(len(body))),
-        ]
-        if status is HTTPStatus.UNAUTHORIZED:
-            headers.append(("www-authenticate", "Bearer"))
-        if status is HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append(("allow", b", ".join(self._allowed).decode()))
-        if status is HTTPStatus.SERVICE_UNAVAILABLE and self._limits.retry_after_s is not None:
-            headers.append(("retry-after", str(self._limits.retry_after_s)))
-        if self._http.their_state is not h11.DONE:  # further bytes from the client are invalid or unread
-            headers.append(("connection", "close"))
-        events: list[h11.Event] = [h11.Response(status_code=status, reason=status.phrase, headers=headers)]
-        if with_body:
-            events.append(h11.Data(data=body))
-        events.append(h11.EndOfMessage())
-        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
-        if self._writer.transport.get_write_buffer_size():
-            async with asyncio.timeout(self._limits.request_s):
-                await self._writer.drain()
-
-    async def _linger(self) -> None:
-        """Let the client read the last answer: closing while the client still sends would reset the connection."""
-        if not self._writer.can_write_eof():  # TLS has no half-closed connections
-            return
-        self._writer.write_eof()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                while await self._reader.read(_CHUNK_BYTES):
-                    pass
-
-    async def _close(self) -> None:
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(_CLOSE_S):
-                await self._writer.wait_closed()
 
 
 def _authorization(request: h11.Request) -> str | None:

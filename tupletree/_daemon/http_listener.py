@@ -3,36 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
-from tupletree._daemon.http_connection import Connection, Guard, Limits, Route
+from tupletree._daemon.http_connection import Connection, Limits
 from tupletree._net import bind
 
-_HANDSHAKE_S: Final = 10.0
+_CLOSE_S: Final = 0.5
 
 
 class HttpListener:
-    """Serves ``routes`` by path, in the event loop that calls ``start``."""
+    """Serves each client with the connection that ``connect`` makes, in the event loop that calls ``start``.
 
-    def __init__(self, routes: Mapping[str, Route], limits: Limits, guard: Guard | None = None) -> None:
-        self._routes = routes
+    ``grace_s``: the time that ``stop`` leaves requests under way to be answered.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Connection],
+        limits: Limits,
+        grace_s: float = 0.0,
+    ) -> None:
+        self._connect = connect
         self._limits = limits
-        self._guard = guard
+        self._grace_s = grace_s
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], Connection] = {}  # the oldest connection first
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen on ``host:port`` (0: any free port) and return the real port. Raises UsageError if it is in use."""
         listener = bind(host, port)
-        options: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": _HANDSHAKE_S}
-        backlog = self._limits.connections
-        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=backlog, **options)
+        await self.serve(listener, tls)
         return int(listener.getsockname()[1])
 
+    async def serve(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Listen on a bound socket. A TLS handshake has the time of a request."""
+        options: dict[str, Any] = {} if tls is None else {"ssl": tls, "ssl_handshake_timeout": self._limits.request_s}
+        backlog = self._limits.connections
+        self._server = await asyncio.start_server(self._connected, sock=listener, backlog=backlog, **options)
+
     async def stop(self) -> None:
-        """Stop listening and end open connections within a second. Idempotent."""
+        """Stop listening and end open connections within a second after ``grace_s``. Idempotent."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -40,11 +54,20 @@ class HttpListener:
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(0)  # asyncio loses a socket if its server closes between accept and connection_made
         server.close()
+        for task, connection in self._open.items():
+            connection.is_last = True
+            if not (self._grace_s and connection.is_answering):
+                task.cancel()
+        if self._open and self._grace_s:
+            await asyncio.wait(self._open, timeout=self._grace_s)
         for task in self._open:
-            task.cancel()
+            if not task.cancelling():
+                task.cancel()
         if self._open:
             await asyncio.wait(self._open)
-        await server.wait_closed()
+        with contextlib.suppress(TimeoutError):  # a client in a TLS handshake has no task yet
+            async with asyncio.timeout(_CLOSE_S):
+                await server.wait_closed()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:  # accepted before stop, but reported only afterwards
@@ -52,7 +75,7 @@ class HttpListener:
             return
         if len(self._open) >= self._limits.connections:
             self._end_oldest()
-        connection = Connection(reader, writer, self._routes, self._limits, self._guard)
+        connection = self._connect(reader, writer)
         task = asyncio.create_task(connection.serve())
         self._open[task] = connection
         task.add_done_callback(lambda _: self._ended(task, writer))

@@ -23,7 +23,14 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the length of the body, or with much."""
+    """Answers with the length of the body, or with much; fails; leaves an answer incomplete; or waits a little."""
+    if scope["path"] == "/fails":
+        raise ValueError("a secret")
+    if scope["path"] == "/incomplete":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        return
+    if scope["path"] == "/later":
+        await asyncio.sleep(0.05)
     body = LARGE
     if scope["path"] != "/large":
         length, more = 0, True
@@ -197,8 +204,56 @@ def test_headers_have_a_limit() -> None:
         async with served() as site:
             client = await site.connect()
             client.send(b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000)
-            assert (await client.reader.readline()).startswith(b"HTTP/1.1 400")
+            assert (await client.reader.readline()).startswith(b"HTTP/1.1 431")
             assert await client.is_ended()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        (b"GET /fails HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", b"HTTP/1.1 500"),
+        (b"GET /incomplete HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", b"HTTP/1.1 400"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", b"HTTP/1.1 408"),
+        (b"nonsense\r\n\r\n", b"HTTP/1.1 400"),
+    ],
+)
+def test_what_goes_wrong_is_answered_or_ends_the_connection(asked: bytes, answered: bytes) -> None:
+    async def scenario() -> None:
+        async with served(request_s=0.3) as site:
+            client = await site.connect()
+            client.send(asked)
+            assert (await client.reader.readline()).startswith(answered)
+            rest = await client.reader.read()
+            assert b"a secret" not in rest
+
+    asyncio.run(scenario())
+
+
+def test_a_body_is_asked_for_and_a_connection_is_kept_after_it() -> None:
+    async def scenario() -> None:
+        async with served() as site:
+            client = await site.connect()
+            client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 \r\n\r\n"
+            client.send(b"abc")
+            assert await client.answer() == b"3"
+            client.send(GET)
+            assert await client.answer() == b"0"
+
+    asyncio.run(scenario())
+
+
+def test_stopping_lets_a_request_under_way_be_answered() -> None:
+    async def scenario() -> None:
+        async with served() as site:
+            client = await site.connect()
+            client.send(GET + GET.replace(b"/ ", b"/later "))
+            assert await client.answer() == b"0"
+            answered = asyncio.create_task(client.answer())
+        assert await answered == b"0"
 
     asyncio.run(scenario())
 

@@ -8,6 +8,7 @@ the caller gets its answer      <--- outcomes ---      ack, or given up
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import hmac
 import queue
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
-from tupletree._daemon.http_connection import Limits, Receiver, Request
+from tupletree._daemon.http_connection import Limits, Receiver, Request, RoutedConnection
 from tupletree._daemon.http_listener import HttpListener
 from tupletree._event_loop import EventLoop
 from tupletree.connectors.formats import Format, FormatError
@@ -89,7 +90,7 @@ class WebhookReceiver:
         self.error = ""  # why it does not listen
         limits = Limits(connections=webhook.max_in_flight + SPARE_CONNECTIONS, retry_after_s=RETRY_AFTER_S)
         routes = {webhook.path: Receiver(self._receive, webhook.max_body_bytes)}
-        self._listener = HttpListener(routes, limits)
+        self._listener = HttpListener(functools.partial(RoutedConnection, routes=routes, limits=limits), limits)
         self._loop = EventLoop.acquire()
 
     # On the task's thread
