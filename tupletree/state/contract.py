@@ -63,6 +63,16 @@ class KeyValueState(MutableMapping[K, V]):
     def put(self, key: K, value: V) -> None:
         """Set the value of ``key``."""
 
+    def add(self, key: K, amount: V) -> V:
+        """Add ``amount`` to the value of ``key`` with ``+``, and return the sum; a missing key gets ``amount``.
+
+        Does the same as ``get`` and ``put``, and raises what they raise; a provider need not implement it.
+        """
+        value = self.get(key, _MISSING)
+        total: V = amount if value is _MISSING else value + amount
+        self.put(key, total)
+        return total
+
     @abstractmethod
     def delete(self, key: K) -> None:
         """Remove ``key`` if it exists."""

@@ -41,6 +41,15 @@ class ValueBuffer:
         """Set the value of a key."""
         self._change(key, value)
 
+    def add(self, key: Any, amount: Any) -> Any:
+        """Add to the value of a key, and return the sum; a missing key gets ``amount``."""
+        value = self._find(key)
+        if value is not ABSENT:
+            amount = value + amount
+        self._values[key] = amount
+        self._live.add(key)
+        return amount
+
     def delete(self, key: Any) -> None:
         """Remove a key if it exists."""
         self._change(key, ABSENT)

@@ -16,10 +16,11 @@ an enclosing function; no text of the user gets into the source. A function such
 
 from __future__ import annotations  # pure
 
+import contextlib
 import linecache
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -29,13 +30,15 @@ from tupletree.keyed.settings import MAX_EVENT_TIME_MS
 from tupletree.streams.elements import checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
-from tupletree.streams.steps import Combine, Emit, Fold, Next, Step
+from tupletree.streams.steps import Combine, Emit, Fold, Next, Step, emits_of
 
 MAX_DEPTH: Final = 15
 """Blocks that are nested in one function. CPython allows 20 loops in each other; what is deeper becomes a function."""
 
 INDENT: Final = "    "
 _SAME: Final = (lambda element: element).__code__.co_code
+_TEXTS: Final = (str.split, str.rsplit, str.splitlines)
+"""Functions that return lists of str, which need no check as keys, and raise no FailedException."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class At:
     key: str
     time: str
     value: str
+    is_text: bool = False  # the element is a str for certain
 
 
 ARGUMENTS: Final = At("k", "t", "v")
@@ -56,14 +60,17 @@ class Code:
     ``emits``: the text of a call that emits ``{row}``, by stream. ``names``: objects that these texts use.
 
     Attributes:
+        emits_rows: the text of a call that emits ``{rows}``, by stream; with it, what the results of one element of a
+            flat_map emit is emitted by one call.
         partials: the partial values by stream of the aggregations whose elements the functions combine.
         newest: a list of one event time, which the functions raise to the newest that they give; None: they do not.
     """
 
     def __init__(self, emits: Mapping[str, str], **names: Any) -> None:
         self.emits = emits
+        self.emits_rows: Mapping[str, str] = {}
         self.names: dict[str, Any] = {"plain": PLAIN, "checked_key": checked_key, "ms": milliseconds, **names}
-        self.partials: dict[str, defaultdict[Any, Any]] = {}
+        self.partials: dict[str, dict[Any, Any]] = {}
         self.newest: list[int] | None = None
         self.lines: list[str] = []
         self._waiting: list[tuple[str, Sequence[Next]]] = []
@@ -112,6 +119,22 @@ class Code:
             depth, f"{name}[{at.key}] = " + folded_text(self, fold, f"{name}[{at.key}]", f"{at.key} in {name}", at)
         )
 
+    @contextlib.contextmanager
+    def collecting(self, steps: Sequence[Next], depth: int) -> Iterator[None]:
+        """Write a loop: what ``steps`` in it emit is emitted after the loop."""
+        before, after = (self.emits, self.emits_rows) if self.emits_rows else ({}, {})
+        rows = {stream: self.variable("rows") for stream in emits_of(steps) if stream in after}
+        for name in rows.values():
+            self.add(depth, f"{name} = []")
+        if rows:
+            self.emits = {**before, **{stream: f"{name}.append({{row}})" for stream, name in rows.items()}}
+            self.emits_rows = {}
+        yield
+        if rows:
+            self.emits, self.emits_rows = before, after
+            for stream, name in rows.items():
+                self.add(depth, after[stream].format(rows=name))
+
     def compiled(self, title: str) -> Any:
         """Compile what was written; return the function ``run``. ``title``: what the code is of, for tracebacks."""
         body = self.lines
@@ -155,9 +178,22 @@ def row_text(layout: Layout, at: At) -> str:
 
 def called(code: Code, function: Any, argument: str) -> str:
     """Return the text of a call of a function with one argument."""
-    if isinstance(function, FunctionType) and function.__code__.co_code == _SAME and function.__code__.co_argcount:
-        return argument
-    return f"{code.name('f', function)}({argument})"
+    return argument if is_identity(function) else f"{code.name('f', function)}({argument})"
+
+
+def is_identity(function: Any) -> bool:
+    """Return True for a function such as ``lambda element: element``."""
+    if not isinstance(function, FunctionType):
+        return False
+    return function.__code__.co_code == _SAME and function.__code__.co_argcount > 0
+
+
+def counted_texts(then: Sequence[Next]) -> Any:
+    """Return the function of a ``flat_map`` into texts that are counted as they are; None if the steps are others."""
+    match then:
+        case [Step(Kind.FLAT_MAP, splits, (Step(Kind.KEY_BY, key, (Combine(_, fold),)),))]:
+            return splits if splits in _TEXTS and is_identity(key) and fold.is_count else None
+    return None
 
 
 def read(code: Code, layout: Layout, depth: int) -> At:
@@ -195,8 +231,9 @@ def _map(code: Code, step: Step, at: At, depth: int) -> None:
 
 def _flat_map(code: Code, step: Step, at: At, depth: int) -> None:
     value = code.variable("v")
-    code.add(depth, f"for {value} in {code.name('f', step.argument)}({at.value}):")
-    code.then(step.then, At(at.key, at.time, value), depth + 1)
+    with code.collecting(step.then, depth):
+        code.add(depth, f"for {value} in {code.name('f', step.argument)}({at.value}):")
+        code.then(step.then, At(at.key, at.time, value, is_text=step.argument in _TEXTS), depth + 1)
 
 
 def _filter(code: Code, step: Step, at: At, depth: int) -> None:
@@ -229,6 +266,9 @@ def _through(code: Code, step: Step, at: At, depth: int) -> None:
 
 
 def _key_by(code: Code, step: Step, at: At, depth: int) -> None:
+    if at.is_text and is_identity(step.argument):
+        code.then(step.then, At(at.value, at.time, at.value, is_text=True), depth)
+        return
     key = code.variable("k")
     code.add(depth, f"{key} = {called(code, step.argument, at.value)}")
     code.add(depth, f"if type({key}) is not str and type({key}) not in plain:")

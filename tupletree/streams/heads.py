@@ -6,6 +6,8 @@ Each has a ``Chain``: the narrow operators that run with it. Its code is made in
 from __future__ import annotations
 
 import contextlib
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +17,7 @@ from tupletree.collector import BasicCollector, BoltCollector
 from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.keyed.watermark import BEFORE_ALL
-from tupletree.streams.code import ARGUMENTS, At, Code, folded_text, read, read_row
+from tupletree.streams.code import ARGUMENTS, At, Code, counted_texts, folded_text, read, read_row
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import check_pair
 from tupletree.streams.layout import Layout
@@ -37,6 +39,11 @@ def declare(chain: Chain, declarer: Any) -> None:
 def basic_emits(chain: Chain) -> dict[str, str]:
     """Return the texts of emits that are anchored by the framework."""
     return {one: "emit({row})" if one == DEFAULT else f"emit({{row}}, stream={one!r})" for one in chain.emits}
+
+
+def basic_emits_rows(chain: Chain) -> dict[str, str]:
+    """Return the texts of emits of several rows that are anchored by the framework."""
+    return {one: f"emit_many({{rows}}, {one!r})" for one in chain.emits}
 
 
 def anchored_emits(chain: Chain) -> dict[str, str]:
@@ -117,7 +124,8 @@ class NarrowBolt(_Narrow, BasicBolt):
         return CONF if self.chain.sends_watermarks else {}
 
     def setup(self) -> None:
-        code = Code(basic_emits(self.chain), emit=self.collector.emit)
+        code = Code(basic_emits(self.chain), emit=self.collector.emit, emit_many=self.collector.emit_many)
+        code.emits_rows = basic_emits_rows(self.chain)
         self._follow_time(code)
         code.add(0, "def run(a, collector):")
         code.then(self.chain.then, read(code, self.chain.layout, 1), 1)
@@ -162,11 +170,28 @@ class CombiningBolt(_Narrow, Bolt):
         if pending is not None:
             tasks = len(self.context.component_tasks(self.context.component_id))
             self.held = max(1, min(self.held, pending // (2 * tasks)))
-        with batch_code(self.chain, self.collector) as code:
-            self._follow_time(code)
-            code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
-        self._partials = code.partials
-        self._run = code.compiled(self.context.component_id)
+        if not self._count_texts():
+            with batch_code(self.chain, self.collector) as code:
+                self._follow_time(code)
+                code.then(self.chain.then, read(code, self.chain.layout, 3), 3)
+            self._partials = code.partials
+            self._run = code.compiled(self.context.component_id)
+
+    def _count_texts(self) -> bool:
+        """Count a batch by one call, if nothing is done with texts but to count them. Return False if there is more."""
+        splits = counted_texts(self.chain.then)
+        if splits is None or self.chain.layout.record is not None or self.chain.sends_watermarks:
+            return False
+        counts: Counter[str] = Counter()
+        field = self.chain.layout.value_fields[0]
+
+        def run(tuples: list[Tuple]) -> list[Tuple]:
+            counts.update(itertools.chain.from_iterable([splits(tup[field]) for tup in tuples]))
+            return tuples
+
+        self._partials = dict.fromkeys(self.chain.combines, counts)
+        self._run = run
+        return True
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
         if tuples[0].is_tick:
@@ -223,7 +248,8 @@ class KeyedHead(StatefulBolt):
     def _code(self, edge: Edge) -> Callable[[list[Tuple]], list[Tuple]]:
         """Return the function that processes a batch of one input."""
         with batch_code(self.chain, self.collector) as code:
-            code.names.update(get=self.state.get, put=self.state.put, delete=self.state.delete, missing=object())
+            state = self.state
+            code.names.update(get=state.get, put=state.put, delete=state.delete, add=state.add, missing=object())
             at = read(code, edge.layout, 3)
             self._write(code, at, edge)
             code.then(self.chain.then, at, 3)
@@ -243,17 +269,15 @@ class AggregateBolt(KeyedHead):
         self.fold = fold
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
-        if self.fold.is_count:
-            code.add(3, f"v = get({at.key}, 0) + {'v' if edge.is_partial else 1}")
-        else:
-            code.add(3, f"s = get({at.key}, missing)")
-            code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
+        if self.fold.is_sum:
+            code.add(3, f"v = add({at.key}, {1 if self.fold.is_count and not edge.is_partial else 'v'})")
+            return
+        code.add(3, f"s = get({at.key}, missing)")
+        code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
         code.add(3, f"put({at.key}, v)")
 
     def _new_value(self, code: Code, is_partial: bool) -> str:
         fold = self.fold
-        if fold.is_sum:
-            return "v if s is missing else s + v"
         if is_partial:
             return f"v if s is missing else {code.name('f', fold.merge)}(s, v)"
         return folded_text(code, fold, "s", "s is not missing", ARGUMENTS)

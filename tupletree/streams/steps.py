@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # pure
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +74,7 @@ class Chain:
     @property
     def emits(self) -> dict[str, Layout]:
         """The streams that the chain emits on, with their layouts."""
-        found: dict[str, Layout] = {}
-        _collect(self.then, found)
-        return found
+        return emits_of(self.then)
 
     @property
     def gives_times(self) -> bool:
@@ -91,7 +89,14 @@ class Chain:
         return found
 
 
-def _collect(then: tuple[Next, ...], found: dict[str, Layout]) -> None:
+def emits_of(then: Sequence[Next]) -> dict[str, Layout]:
+    """Return the streams that steps emit on, with their layouts."""
+    found: dict[str, Layout] = {}
+    _collect(then, found)
+    return found
+
+
+def _collect(then: Sequence[Next], found: dict[str, Layout]) -> None:
     for one in then:
         if isinstance(one, Emit):
             found[one.stream] = one.layout

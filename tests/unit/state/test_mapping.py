@@ -21,7 +21,7 @@ def new_state() -> KeyValueState[Any, Any]:
 KEYS = st.sampled_from(["a", "b", "c", ("a", 1), 7])
 STEPS = st.one_of(
     st.tuples(st.just("set"), KEYS, st.integers()),
-    st.tuples(st.sampled_from(["del", "pop", "pop or 0", "setdefault"]), KEYS, st.integers()),
+    st.tuples(st.sampled_from(["add", "plain add", "del", "pop", "pop or 0", "setdefault"]), KEYS, st.integers()),
     st.tuples(st.sampled_from(["clear", "save"]), st.none(), st.none()),
 )
 
@@ -32,6 +32,11 @@ def outcome(mapping: MutableMapping[Any, Any], step: tuple[str, Any, Any]) -> An
         match name:
             case "set":
                 mapping[key] = value
+            case "add" | "plain add" if isinstance(mapping, KeyValueState):
+                return mapping.add(key, value) if name == "add" else KeyValueState.add(mapping, key, value)
+            case "add" | "plain add":
+                mapping[key] = mapping.get(key, 0) + value
+                return mapping[key]
             case "del":
                 del mapping[key]
             case "pop":

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.errors import ReportedFailedException
-from tupletree.streams.code import ARGUMENTS, Code, read
+from tupletree.streams.code import ARGUMENTS, Code, counted_texts, read
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
+from tupletree.streams.operators import COUNT
 from tupletree.streams.steps import Chain, Combine, Emit, Fold, Next, Step
 from tupletree.testing import make_tuple
 
@@ -83,14 +84,21 @@ def steps(depth: int) -> st.SearchStrategy[tuple[Next, ...]]:
     return st.lists(st.one_of(*kinds, branches, items, ends), min_size=1, max_size=3).map(tuple)
 
 
-def run(then: tuple[Next, ...], elements: Iterable[Element]) -> list[tuple[str, Element]]:
-    """Return what the compiled function emits."""
+def run(then: tuple[Next, ...], elements: Iterable[Element], *, collects: bool = False) -> list[tuple[str, Element]]:
+    """Return what the compiled function emits. ``collects``: by one call for the results of a flat_map."""
     found: list[tuple[str, Element]] = []
 
     def emit(row: Sequence[Any], stream: str) -> None:
         found.append((stream, (row[0], row[1], row[2]) if stream == "default" else row[0]))
 
-    code = Code({one: f"emit({{row}}, {one!r})" for one in ("default", "other")}, emit=emit)
+    def emit_many(rows: list[Sequence[Any]], stream: str) -> None:
+        for row in rows:
+            emit(row, stream)
+
+    streams = ("default", "other")
+    code = Code({one: f"emit({{row}}, {one!r})" for one in streams}, emit=emit, emit_many=emit_many)
+    if collects:
+        code.emits_rows = {one: f"emit_many({{rows}}, {one!r})" for one in streams}
     code.add(0, "def run(k, t, v, a):")
     code.then(then, ARGUMENTS, 1)
     function = code.compiled("test")
@@ -108,6 +116,9 @@ def test_compiled_operators_do_what_each_operator_says(then: tuple[Next, ...], v
         for stream, element in reference(then, one)
     ]
     assert run(then, elements) == expected
+    collected = run(then, elements, collects=True)
+    for name in ("default", "other"):
+        assert [one for one in collected if one[0] == name] == [one for one in expected if one[0] == name]
 
 
 def test_a_hundred_loops_in_each_other_are_compiled() -> None:
@@ -116,6 +127,31 @@ def test_a_hundred_loops_in_each_other_are_compiled() -> None:
         kind, f = (Kind.FLAT_MAP, lambda v: [v + 1]) if number % 2 else (Kind.FILTER, lambda v: True)
         then = (Step(kind, f, then),)
     assert run(then, [(None, None, 0)]) == [("other", 50)]
+    assert run(then, [(None, None, 0)], collects=True) == [("other", 50)]
+
+
+@pytest.mark.parametrize("splits", [str.split, str.rsplit, str.splitlines, lambda line: line.split()])
+@pytest.mark.parametrize("collects", [False, True])
+def test_words_are_their_own_keys(splits: Callable[[str], list[str]], collects: bool) -> None:
+    same: Any = lambda v: v  # noqa: E731
+    keyed = Step(Kind.KEY_BY, same, (EMITS[0],))
+    then = (Step(Kind.FLAT_MAP, splits, (Step(Kind.FILTER, lambda word: word != "be", (keyed,)),)),)
+    words = [("default", (word, 7, word)) for word in splits("to be or not") if word != "be"]
+    assert run(then, [(None, 7, "to be or not")], collects=collects) == words
+
+
+def test_what_is_only_counted_is_counted_by_one_call() -> None:
+    same: Any = lambda v: v  # noqa: E731
+
+    def steps(splits: Any = str.split, key: Any = same, fold: Fold = COUNT) -> tuple[Next, ...]:
+        return (Step(Kind.FLAT_MAP, splits, (Step(Kind.KEY_BY, key, (Combine("partial", fold),)),)),)
+
+    assert counted_texts(steps()) is str.split
+    assert counted_texts((*steps(), EMITS[1])) is None
+    assert counted_texts(steps(splits=lambda line: line.split())) is None
+    assert counted_texts(steps(key=len)) is None
+    assert counted_texts(steps(fold=Fold(None, None, None))) is None
+    assert counted_texts((Step(Kind.FLAT_MAP, str.split, (EMITS[1],)),)) is None
 
 
 def test_a_thousand_maps_after_each_other_are_compiled() -> None:
