@@ -14,14 +14,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+INDEXES = ("index.md", "README.md")
 GENERATED = {**api_pages(), "reference/configuration.md": configuration_page()}
 
 
 def pages_of(folder: str) -> list[str]:
-    """Return the pages of a folder that ends with a slash: the index, the others by name, generated ones by theme."""
-    written = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / folder).glob("*.md"))
-    generated = [name for name in GENERATED if name.startswith(folder) and "/" not in name[len(folder) :]]
-    return sorted(written + generated, key=lambda name: not name.endswith(("index.md", "README.md")))
+    """Return the pages of a folder that ends with a slash: the index, then the others in its order, or by name."""
+    texts = {path.relative_to(DOCS).as_posix(): path.read_text() for path in sorted((DOCS / folder).glob("*.md"))}
+    texts |= {name: text for name, text in GENERATED.items() if name.startswith(folder)}
+    contents = next((text for name, text in texts.items() if name.endswith(INDEXES)), "")
+    pages = [name for name in texts if "/" not in name[len(folder) :]]
+    return sorted(pages, key=lambda name: (not name.endswith(INDEXES), contents.find(f"({name[len(folder) :]})")))
 
 
 def expanded(entry: Any) -> list[Any]:

@@ -62,7 +62,7 @@ function options(width, lines, write, syncKey, setAt) {
   const axis = { stroke: quiet, grid, ticks: { show: false }, font };
   return {
     width, height: HEIGHT_PX, legend: { show: false },
-    padding: [8, 16, 0, 0],
+    padding: [8, 28, 0, 0], // half of the last time of day fits on the right
     cursor: { sync: { key: syncKey }, points: { size: 5 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
