@@ -214,10 +214,7 @@ class KeyedProcess(BasicStatefulBolt):
         now_ms = self._now_ms()
         progress.watermark.tick(now_ms)
         self._fire_events(progress)
-        self._timers.is_processing = True
-        while (due := progress.processing.pop(now_ms)) is not None:
-            self._on_timer(*due)
-        self._timers.is_processing = False
+        self._fire_processing(progress, now_ms)
         while (key := progress.pop_expired(now_ms)) is not None:
             self.state.delete(entry_of(key))
         self._log_late()
@@ -226,6 +223,12 @@ class KeyedProcess(BasicStatefulBolt):
         watermark, events = progress.watermark, progress.events
         while (due := events.pop(watermark.value)) is not None:
             self._on_timer(*due)
+
+    def _fire_processing(self, progress: Progress, now_ms: int) -> None:
+        self._timers.is_processing = True
+        while (due := progress.processing.pop(now_ms)) is not None:
+            self._on_timer(*due)
+        self._timers.is_processing = False
 
     def _on_timer(self, key: Hashable, time_ms: int) -> None:
         access, timers = self._access, self._timers

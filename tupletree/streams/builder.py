@@ -230,7 +230,7 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
         if guarantee == "at_most_once" and is_head and isinstance(part, Part) and part.is_stateful:
             raise UsageError(
                 f"at_most_once cannot hold for '{component.id}', whose state is saved in checkpoints, which need acks: "
-                f"use at_least_once"
+                f"use at_least_once, or a bolt with process that keeps its values in memory"
             )
         if guarantee != "exactly_once" or not is_head:
             continue

@@ -34,7 +34,8 @@ class Collector:
 def run(topology: Topology, seconds: float, conf: Mapping[str, Any], is_over: Callable[[], bool]) -> None:
     """Run a topology until ``is_over``, until all sources are at their end, or for ``seconds``; 0: without limit.
 
-    At the end of all sources, event time ends too: all windows and joins emit what they have.
+    At the end of all sources, event time ends too, and windows by the clock do: all windows and joins emit what they
+    have.
 
     Errors that components report are printed to standard error.
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tupletree._wire.value_types import value
 from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
+from tupletree.keyed.settings import MAX_TIME_MS
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
 from tupletree.streams.heads import basic_emits, declare, follower
@@ -90,13 +91,29 @@ class _Timed(KeyedProcess):
 
 
 class WindowHead(_Timed, KeyedWindow):
-    """Windows per key, of which each result is handed on as a Windowed. Without ``merge``."""
+    """Windows per key, of which each result is handed on as a Windowed. Without ``merge``.
+
+    Attributes:
+        end_of_input: to be called when no element comes any more; None if windows hear of that by event time.
+    """
+
+    end_of_input: Callable[[], None] | None = None
 
     def __init__(self, fold: Fold, settings: Mapping[str, Any], chain: Chain) -> None:
         """``settings``: attributes of a KeyedWindow."""
         vars(self).update(settings)
         self.fold = fold
         self.chain = chain
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        if self.event_time is None:
+            self.end_of_input = self._end
+
+    def _end(self) -> None:
+        """Emit all windows, as if the clock had run on."""
+        if self._progress is not None:
+            self._fire_processing(self._progress, MAX_TIME_MS)
 
     def initial(self) -> Any:
         if self.fold.initial is not None:

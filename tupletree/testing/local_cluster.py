@@ -179,18 +179,21 @@ class LocalCluster:
         return wait_until(holds, timeout)
 
     def finish(self, name: str, timeout: float = 10) -> None:
-        """After all sources have come to their end: emit what waits for event time, as windows do, and process it.
+        """After all sources have come to their end: emit what waits for time, as windows of streams do, and process it.
 
         Returns when all is processed, and a checkpoint has it, if there are states.
 
         Raises:
-            TimeoutError: that has not happened after ``timeout`` seconds (of real time).
+            TimeoutError: one of them, or the checkpoint, has taken more than ``timeout`` seconds (of real time).
             TaskFailedError: a component raised.
         """
         topology = self._find(name)
-        if not topology.end_input():
+        has_ended = False
+        for _ in topology.end_input():
+            self.wait_quiet(timeout)
+            has_ended = True
+        if not has_ended:
             return
-        self.wait_quiet(timeout)
         before = topology.checkpoint
         if before is not None:
             self.wait_until(lambda: (topology.checkpoint or 0) >= before + 2, timeout)

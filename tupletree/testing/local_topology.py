@@ -6,7 +6,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
@@ -179,13 +180,20 @@ class LocalTopology:
         ]
         return all(getattr(spout, "at_end", False) for spout in spouts)
 
-    def end_input(self) -> bool:
-        """Tell components that follow event time that all sources are at their end. Return false if there are none."""
-        ends = [(task, getattr(getattr(task, "bolt", None), "end_of_input", None)) for task in self.tasks]
-        for task, end_of_input in ends:
-            if end_of_input is not None:
-                task.context.call_soon(end_of_input)
-        return any(end_of_input is not None for _, end_of_input in ends)
+    def end_input(self) -> Iterator[str]:
+        """Tell each component that follows time that no input comes, and yield it: those first that feed others."""
+        tasks: dict[str, list[Task]] = {}
+        for task in self.tasks:
+            tasks.setdefault(task.component_id, []).append(task)
+        for component in _upstream_first(
+            {id: {source for source, _ in of[0].context.sources} for id, of in tasks.items()}
+        ):
+            ends = [(task, getattr(getattr(task, "bolt", None), "end_of_input", None)) for task in tasks[component]]
+            for task, end_of_input in ends:
+                if end_of_input is not None:
+                    task.context.call_soon(end_of_input)
+            if any(end_of_input is not None for _, end_of_input in ends):
+                yield component
 
     @property
     def checkpoint(self) -> int | None:
@@ -230,6 +238,14 @@ class LocalTopology:
     def stop(self) -> None:
         """Close the components and end the threads."""
         self.engine.stop(STOP_TIMEOUT_S)
+
+
+def _upstream_first(sources: Mapping[str, set[str]]) -> list[str]:
+    """Return components in an order in which each comes after its sources, or in any if they feed each other."""
+    try:
+        return [one for one in TopologicalSorter(sources).static_order() if one in sources]
+    except CycleError:
+        return list(sources)
 
 
 def _log_emit(component: str, stream: str, values: Sequence[Any]) -> None:

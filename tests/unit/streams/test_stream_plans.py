@@ -187,7 +187,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a state without acks": (
         lambda: numbers().key_by(str).count().builder.topology("at_most_once"),
-        "at_most_once cannot hold for 'numbers-count', whose state is saved in checkpoints",
+        "at_most_once cannot hold for 'numbers-count', whose state is saved in checkpoints, which need acks: use "
+        "at_least_once, or a bolt with process that keeps its values in memory",
     ),
 }
 

@@ -1,0 +1,114 @@
+"""Windows by the clock at the end of a local run: all of them are emitted, however long they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tupletree import CountWindow, Session, Sliding, Tumbling
+from tupletree.cli.main import main
+from tupletree.streams import KeyedStream, Stream, StreamBuilder
+
+HOUR = timedelta(hours=1)
+MS = timedelta(milliseconds=1)
+
+# The clock can pass the end of a window in the midst of a run, so that elements are in two: results are added up.
+
+
+def keyed(elements: list[int], parallelism: int = 1) -> KeyedStream[int, int]:
+    source = StreamBuilder(parallelism=parallelism).source(elements, name="numbers")
+    return source.key_by(lambda n: n % 3)
+
+
+def added(stream: Stream[Any]) -> Counter[Any]:
+    """Return the sum of the values of all windows by key."""
+    sums: Counter[Any] = Counter()
+    for key, window in stream.collect(1_000_000, seconds=60):
+        sums[key] += window.value
+    return sums
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.integers(1, 50), max_size=30),
+    st.sampled_from([1, 2]),
+    st.sampled_from([Tumbling(HOUR), Session(timedelta(days=1))]),
+)
+def test_all_windows_by_the_clock_are_emitted_at_the_end(numbers: list[int], parallelism: int, window: Any) -> None:
+    sums = added(keyed(numbers, parallelism).window(window, processing_time=True).sum())
+    expected: Counter[int] = Counter()
+    for n in numbers:
+        expected[n % 3] += n
+    assert sums == expected
+
+
+@pytest.mark.parametrize("window", [Tumbling(HOUR), Sliding(2 * HOUR, every=2 * HOUR), Session(HOUR)])
+def test_windows_of_windows_by_the_clock_are_emitted_after_these(window: Any) -> None:
+    numbers = list(range(50))
+    per_key = keyed(numbers, 2).window(window, processing_time=True).count().map(lambda result: result.value)
+    total = per_key.values().key_by(lambda n: "all").window(window, processing_time=True).sum()
+    assert added(total) == {"all": 50}
+
+
+def test_windows_by_the_clock_are_merged_before_those_in_event_time_end() -> None:
+    builder = StreamBuilder(parallelism=2)
+    counts = [
+        builder.source(range(20), name=name)
+        .key_by(lambda n: n % 3)
+        .window(Session(HOUR), processing_time=True)
+        .count()
+        .values()
+        for name in ("first", "second")
+    ]
+    timed = counts[0].merge(counts[1]).event_time(lambda window: window.value, max_lag=MS)
+    windows = (
+        timed.key_by(lambda window: window.value)
+        .window(Tumbling(1000 * MS))
+        .aggregate(int, lambda total, w: total + w.value)
+    )
+    assert sum(added(windows).values()) == 40
+
+
+def test_early_results_by_the_clock_come_before_the_last_ones() -> None:
+    windows = keyed([3] * 5).window(Session(HOUR), processing_time=True, early_every=timedelta(minutes=30)).count()
+    results = [window for _, window in windows.collect(9, seconds=60)]
+    assert [(window.value, window.timing) for window in results] == [(5, "early"), (5, "on_time")]
+
+
+def test_a_window_by_count_that_is_not_full_is_not_emitted_at_the_end() -> None:
+    windows = keyed([3] * 5).window(CountWindow(2)).to_list().collect(9, seconds=60)
+    assert [window.value for _, window in windows] == [[3, 3], [3, 3]]
+
+
+PROGRAM = """from datetime import timedelta
+from tupletree import Tumbling
+from tupletree.streams import StreamBuilder
+builder = StreamBuilder()
+words = builder.source(["a", "b", "a"]).key_by(lambda word: word)
+words.window(Tumbling(timedelta(days=99)), processing_time=True).count().map(lambda window: window.value).print()
+"""
+
+WAYS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "tupletree local": ("topology = builder.topology()", lambda file: main(["local", str(file), "--seconds", "60"])),
+    "run_local": (
+        "builder.run_local(seconds=60, guarantee='exactly_once')",
+        lambda file: exec(compile(file.read_text(), str(file), "exec"), {"__name__": "program"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_each_way_to_run_a_program_here_ends_its_windows(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    last, run = WAYS[name]
+    (tmp_path / "words.py").write_text(PROGRAM + last + "\n")
+    run(tmp_path / "words.py")
+    assert {"a: 2", "b: 1"} <= set(capfd.readouterr().out.splitlines())
