@@ -293,6 +293,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         timed().window(Session(MS)).aggregate(list, lambda a, v: a).builder.topology,
         r"is a Session, and needs merge\(first, second\)",
     ),
+    "no such setting": (
+        lambda: timed().window(Tumbling(MS), lateness=MS).count(),  # type: ignore[call-arg]
+        "window has no setting lateness; it has allowed_lateness, early_count, early_every",
+    ),
     "no window": (timed().window(5).count().builder.topology, "bolt 'numbers-window-count': window"),  # type: ignore[arg-type]
 }
 
