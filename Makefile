@@ -6,7 +6,11 @@ INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd tupletree/state/*.pxd worker/core/*.pxd acker/*.pxd)
 COMPILES += $(patsubst %.pxd,%.py,$(filter %.pxd,$(COMPILES)))
-PROTOC = $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
+# An old generator, apart from .venv, as its own requirements contradict newer ones: code that it generates works with every
+# protobuf from 5.26 on (docs/adr/0004). It exists for Python 3.11 and 3.12.
+GENERATOR := $(VENV)/protoc
+GENERATES := $(GENERATOR)/grpcio-tools-1.63.2
+PROTOC = PYTHONPATH=$(GENERATOR) $(PYTHON) -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy_grpc=$(VENV)/bin/protoc-gen-mypy_grpc
 PROTOC_OUT = --python_out=$(1) --pyi_out=$(1) --grpc_python_out=$(1) --mypy_grpc_out=$(1)
 PROTOS := $(wildcard proto/tupletree/v1/*.proto)
 
@@ -36,7 +40,8 @@ LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SE
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
 
-.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz check docs format proto proto-check bench clean
+.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check format
+.PHONY: docs proto proto-check dist bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,10 +99,31 @@ format: $(INSTALLED) ## put the formatting right, and what else ruff can mend
 	@$(VENV)/bin/ruff check --fix-only --quiet .
 	@$(VENV)/bin/ruff format .
 
-proto: $(INSTALLED) ## generate tupletree/v1 from proto/ anew
+$(GENERATES): $(INSTALLED)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(GENERATOR) grpcio-tools==1.63.2
+	@touch $@
+
+test-oldest: $(INSTALLED) ## run unit and integration tests with the oldest packages that pyproject.toml permits
+	@UV=$(VENV)/bin/uv sh .ci/test-versions oldest
+
+test-protobuf: $(INSTALLED) ## run unit and integration tests with protobuf 5, 6 and 7, and the newest grpcio that goes with each
+	@for version in 5 6 7; do UV=$(VENV)/bin/uv sh .ci/test-versions "protobuf==$$version.*" || exit 1; done
+
+dist: $(INSTALLED) ## build the source distribution, this platform's compiled wheel, and a wheel in plain Python for any, into dist/
+	@rm -rf dist
+	@TUPLETREE_BUILD=compiled $(PYTHON) -m build
+	@TUPLETREE_BUILD=plain $(PYTHON) -m build --wheel
+
+test-wheel: ## install the wheel of dist/ into an environment of its own and run the unit tests against it
+	@rm -rf build/wheel && $(PYTHON) -m venv build/wheel
+	@build/wheel/bin/pip install --quiet --disable-pip-version-check --only-binary tupletree --no-index --no-deps --find-links dist tupletree
+	@build/wheel/bin/pip install --quiet --disable-pip-version-check 'tupletree[server]' pytest pytest-timeout hypothesis
+	@sh .ci/test-wheel build/wheel/bin/python
+
+proto: $(GENERATES) ## generate tupletree/v1 from proto/ anew
 	@$(PROTOC) $(call PROTOC_OUT,.) $(PROTOS)
 
-proto-check: $(INSTALLED)
+proto-check: $(GENERATES)
 	@rm -rf build/proto && mkdir -p build/proto
 	@$(PROTOC) $(call PROTOC_OUT,build/proto) $(PROTOS)
 	@diff -r -x __init__.py -x __pycache__ build/proto/tupletree/v1 tupletree/v1 \

@@ -1,6 +1,8 @@
 """Compiles the hot path (tupletree/_compiled), if Cython and a C compiler are there. All else is in pyproject.toml.
 
 Without them, or if anything goes wrong, it says so in one line and installs plain Python, which does the same.
+TUPLETREE_BUILD in the environment changes that: "compiled" ends the build if anything goes wrong; "plain" compiles
+nothing, and the wheel is for every platform (py3-none-any).
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+WANTED = os.environ.get("TUPLETREE_BUILD", "")
+if WANTED not in ("", "compiled", "plain"):
+    sys.exit(f"tupletree: TUPLETREE_BUILD is 'compiled' or 'plain', not {WANTED!r}")
 DIRECTIVES = {
     "annotation_typing": False,  # what is C is said in the .pxd files, and nowhere else
     "initializedcheck": False,
@@ -51,6 +56,8 @@ class Compile(build_ext):
                 translate(compiled, Path(directory), self.extensions)
                 super().run()
         except Exception as error:  # whatever it is, plain Python does the same
+            if WANTED == "compiled":
+                raise
             reason = " ".join(str(error).split()) or type(error).__name__
             print(f"tupletree: not compiled, plain Python will run instead, more slowly: {reason}", file=sys.stderr)
             return
@@ -84,7 +91,7 @@ def translate(compiled, directory, extensions):
 setup(
     ext_modules=[
         Extension(f"tupletree._compiled.{module.rpartition('.')[2]}", [], extra_compile_args=["-O2", "-g0"])
-        for module in described().MODULES
+        for module in (described().MODULES if WANTED != "plain" else ())
     ],
     cmdclass={"build_ext": Compile},
 )

@@ -21,6 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from typing import Any
 
+from tupletree._compiled import NOT_COMPILED
 from tupletree._coord.presence import Registration
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
@@ -91,6 +92,7 @@ class AckerDaemon:
             started_unix_s=time.time(),
             version=version("tupletree"),
             pid=os.getpid(),
+            not_compiled=NOT_COMPILED,
         )
 
     async def _connect(self, stop: asyncio.Event) -> ZooKeeperSession | None:

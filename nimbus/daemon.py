@@ -17,6 +17,7 @@ import uuid
 from importlib.metadata import version
 from typing import Any
 
+from tupletree._compiled import NOT_COMPILED
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.owners import find_acl
 from tupletree._coord.session import credentials
@@ -139,6 +140,7 @@ class NimbusDaemon:
             started_unix_s=time.time(),
             version=self._version,
             pid=os.getpid(),
+            not_compiled=NOT_COMPILED,
         )
 
     def _http_tls(self, gate: Gatekeeper) -> ssl.SSLContext | None:

@@ -48,6 +48,7 @@ def ackers(view: ClusterView) -> list[AckerFacts]:
                 is_ready=ledger.last is None or ledger.ready,
                 reasons=ledger.reasons,
                 is_draining=presence.draining,
+                not_compiled=presence.not_compiled,
             )
         )
     return found
@@ -60,7 +61,8 @@ def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlot
         said = answers.get(supervisor_id)
         silence = said if isinstance(said, str) else ""
         slots = said.slots if isinstance(said, supervisor_pb2.ListSlotsReply) else ()
-        found.append(SupervisorFacts(supervisor_id, presence.host, _address(presence), silence, slots))
+        address = _address(presence)
+        found.append(SupervisorFacts(supervisor_id, presence.host, address, silence, slots, presence.not_compiled))
     return found
 
 

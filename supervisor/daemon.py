@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tupletree._address import address_of
+from tupletree._compiled import NOT_COMPILED
 from tupletree._coord.owners import find_acl
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
@@ -172,6 +173,7 @@ class SupervisorDaemon:
             version=version("tupletree"),
             slots=self._ports,
             pid=os.getpid(),
+            not_compiled=NOT_COMPILED,
         )
         facts = {name: getattr(presence, name) for name in ("id", "host", "grpc_port", "http_port")}
         announce(self._announce_path, role="supervisor", **facts)

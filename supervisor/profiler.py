@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from tupletree._extras import SERVER
 from tupletree.errors import ConflictError, UnavailableError, UsageError
 
 from .logs.files import PROFILE_SUFFIXES
@@ -104,7 +105,7 @@ def _program() -> str:
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
     if found is None:
-        raise UnavailableError("py-spy is not installed on the supervisor's machine: pip install py-spy")
+        raise UnavailableError(f"py-spy is not installed on the supervisor's machine: {SERVER}")
     return found
 
 

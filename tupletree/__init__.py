@@ -6,12 +6,12 @@ holds the public names; ``tupletree.testing`` runs topologies in tests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from tupletree import _compiled as _compiled  # before any module that may be compiled
 from tupletree._wire.codec import register_type
 from tupletree._wire.value_types import value
-from tupletree.async_bolt import AsyncBolt
 from tupletree.backoff import Backoff
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
@@ -20,14 +20,12 @@ from tupletree.config import Config, TopologyConf
 from tupletree.errors import FailedException, ReportedFailedException, TupletreeError
 from tupletree.function_components import bolt, spout
 from tupletree.grouping import CustomGrouping
-from tupletree.joins import IntervalJoin, TableJoin
-from tupletree.keyed import CountWindow, KeyedProcess, KeyedWindow, Session, Sliding, Tumbling
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.topology import Topology, TopologyBuilder, direct
 from tupletree.tuples import Tuple
-from tupletree.windows import StatefulWindowedBolt, Window, WindowedBolt
 
 if TYPE_CHECKING:
+    from tupletree.async_bolt import AsyncBolt
     from tupletree.client import (
         ClusterDescription,
         ClusterHealth,
@@ -37,6 +35,9 @@ if TYPE_CHECKING:
         TopologyStatus,
         TopologySummary,
     )
+    from tupletree.joins import IntervalJoin, TableJoin
+    from tupletree.keyed import CountWindow, KeyedProcess, KeyedWindow, Session, Sliding, Tumbling
+    from tupletree.windows import StatefulWindowedBolt, Window, WindowedBolt
 
 __all__ = [
     "AsyncBolt",
@@ -86,14 +87,23 @@ __all__ = [
 ]
 
 
+_LATE: Final = {
+    "tupletree.async_bolt": ("AsyncBolt",),
+    "tupletree.joins": ("IntervalJoin", "TableJoin"),
+    "tupletree.keyed": ("CountWindow", "KeyedProcess", "KeyedWindow", "Session", "Sliding", "Tumbling"),
+    "tupletree.windows": ("StatefulWindowedBolt", "Window", "WindowedBolt"),
+}
+"""Names that are imported on first access: most programs and workers need none of them, or few."""
+_MODULE_OF: Final = {name: module for module, names in _LATE.items() for name in names}
+
+
 def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client and its results on first access: workers never need them."""
+    """Import a late name on first access: the client and its results are the rest, which workers never need."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tupletree import client
-
-    return getattr(client, name)
+    found = globals()[name] = getattr(import_module(_MODULE_OF.get(name, "tupletree.client")), name)
+    return found

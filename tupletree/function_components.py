@@ -16,48 +16,24 @@ builder.set_bolt("split", split, parallelism=4).shuffle_grouping("lines")
 
 from __future__ import annotations
 
-import functools
-import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from tupletree._pickling import goes_by_name
-from tupletree.async_bolt import AsyncBolt
+from tupletree._of_function import Function, OfFunction, find
 from tupletree.component import BasicBolt, BasicCollector, Outputs, Yielded
 from tupletree.errors import UsageError
 from tupletree.reliable_spout import Message, ReliableSpout
 from tupletree.tuples import Tuple
 
-Function = Callable[..., Any]
+if TYPE_CHECKING:
+    from tupletree.async_bolt import AsyncBolt
+
+_find = find  # the name in bundles that an earlier version packed
 Make = Callable[[Function], "BasicBolt | AsyncBolt"]
 
 
-class _OfFunction:
-    """Base of all function components: construction, calls in unit tests, and pickling.
-
-    Pickled like a function: by module and name where the worker can import the module, and else by value
-    (``goes_by_name``). A copy, such as that of ``set_retry``, goes by value, with its attributes.
-    """
-
-    def __init__(self, function: Function, outputs: Outputs, setting: Any) -> None:
-        self.function = function
-        self.outputs = outputs
-        self.setting = setting
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Call the function, as in a unit test."""
-        return self.function(*arguments)
-
-    def __reduce__(self) -> Any:
-        module, name = self.function.__module__, self.function.__qualname__
-        if goes_by_name(self, module, name):
-            return _find, (module, name)
-        return type(self), (self.function, self.outputs, self.setting), vars(self)
-
-
-class FunctionBolt(_OfFunction, BasicBolt):
+class FunctionBolt(OfFunction, BasicBolt):
     """A basic bolt that calls a function. ``setting``: True if the function takes (tup, collector)."""
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> Yielded:
@@ -65,15 +41,7 @@ class FunctionBolt(_OfFunction, BasicBolt):
         return result
 
 
-class AsyncFunctionBolt(_OfFunction, AsyncBolt):
-    """An async bolt that awaits a coroutine function or async generator function. ``setting``: its attributes."""
-
-    def __init__(self, function: Function, outputs: Outputs, setting: dict[str, Any]) -> None:
-        super().__init__(function, outputs, setting)
-        vars(self).update(setting, execute=function)
-
-
-class FunctionSpout(_OfFunction, ReliableSpout):
+class FunctionSpout(OfFunction, ReliableSpout):
     """A reliable spout that reads with a generator function. ``setting``: its attributes."""
 
     def __init__(self, function: Function, outputs: Outputs, setting: dict[str, Any]) -> None:
@@ -148,8 +116,12 @@ def _made(function: Function, outputs: Outputs, settings: dict[str, Any]) -> Bas
         if setting not in known:
             hint = "" if is_async else "; an async function has in_flight, ordered, timeout_s and retry"
             raise UsageError(f"@bolt of {name}: there is no setting {setting!r}{hint}")
-    if _accepts(function, 1):
-        return AsyncFunctionBolt(function, outputs, settings) if is_async else FunctionBolt(function, outputs, False)
+    if is_async and _accepts(function, 1):
+        from tupletree._async_function import AsyncFunctionBolt  # brings asyncio, which most programs do not need
+
+        return AsyncFunctionBolt(function, outputs, settings)
+    if not is_async and _accepts(function, 1):
+        return FunctionBolt(function, outputs, False)
     if not is_async and _accepts(function, 2):
         return FunctionBolt(function, outputs, True)
     taken = ", ".join(inspect.signature(function).parameters)
@@ -163,11 +135,3 @@ def _accepts(function: Function, count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _find(module: str, name: str) -> Any:
-    """Return a copy of the component, so that each task has its own object."""
-    found = getattr(importlib.import_module(module), name)
-    made = type(found)(found.function, found.outputs, found.setting)
-    vars(made).update(vars(found))
-    return made

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tupletree._compiled import CHOICE, NOT_COMPILED, cost_of
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
@@ -230,7 +231,10 @@ class Worker:
             grpc_port=self._launch.port,
             http_port=self._reporter.http_port,
         )
-        event(log, "worker.started", topology=self._launch.topology_id, worker=self._launch.worker_id)
+        topology_id, worker_id = self._launch.topology_id, self._launch.worker_id
+        event(log, "worker.started", topology=topology_id, worker=worker_id, hot_path=CHOICE)
+        if NOT_COMPILED:
+            event(log, "worker.not_compiled", level=logging.WARNING, cause=cost_of(NOT_COMPILED))
         self._tasks.start(self._follow_assignment(), "assignment")
         self._tasks.start(self._watchdog(), "watchdog")
         self._tasks.start(self._reporter.beat(self._unwanted.set), "heartbeats")

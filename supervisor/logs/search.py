@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tupletree._extras import imported
 from tupletree.errors import UsageError
 
 from .files import open_log
@@ -175,12 +176,12 @@ def _skip_line(file: object, begun: bytes) -> int:
 
 
 def _regex_matcher(query: Query) -> Matcher:
-    import pyarrow
-    import pyarrow.compute
+    pyarrow = imported("pyarrow", "pip install pyarrow", "a search with a regular expression")
+    compute = imported("pyarrow.compute", "pip install pyarrow", "a search with a regular expression")
 
     def matches(lines: Sequence[str]) -> Sequence[bool]:
         texts = pyarrow.array(lines, pyarrow.string())
-        found = pyarrow.compute.match_substring_regex(texts, pattern=query.pattern, ignore_case=query.ignore_case)
+        found = compute.match_substring_regex(texts, pattern=query.pattern, ignore_case=query.ignore_case)
         hits: list[bool] = found.to_pylist()
         return hits
 

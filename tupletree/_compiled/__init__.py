@@ -83,9 +83,12 @@ class CompiledFinder:
         return spec_from_file_location(name, file, loader=ExtensionFileLoader(name, str(file)))
 
 
+_IS_PURE_WANTED = os.environ.get("TUPLETREE_PURE", "0") not in ("", "0")
+
+
 def _choose() -> tuple[dict[str, Path], str]:
     """Return the compiled modules to use, and a description of the choice."""
-    if os.environ.get("TUPLETREE_PURE", "0") not in ("", "0"):
+    if _IS_PURE_WANTED:
         return {}, "plain Python (TUPLETREE_PURE is set)"
     files = {module: DIRECTORY / (module.rpartition(".")[2] + EXTENSION_SUFFIXES[0]) for module in MODULES}
     try:
@@ -110,3 +113,13 @@ def install() -> str:
 CHOICE = install()
 """A description of the modules that this process uses."""
 IS_COMPILED = CHOICE == "compiled"
+NOT_COMPILED = "" if IS_COMPILED or _IS_PURE_WANTED else CHOICE
+"""The description again if nobody asked for plain Python; else ""."""
+
+
+def cost_of(not_compiled: str) -> str:
+    """Return a sentence on the cost of an installation that is not compiled, for ``NOT_COMPILED`` of a process."""
+    return (
+        f"the installation runs {not_compiled}: each tuple takes about three times as much processor time as compiled; "
+        "install a wheel for this platform, or a C compiler before Tupletree"
+    )

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tupletree._extras import PYSPARK
 from tupletree.errors import UsageError
 
 MINIMUM_JAVA: Final = 17
@@ -97,4 +98,4 @@ def zookeeper_class_path() -> str:
         ]
         if any(os.path.basename(path).startswith("zookeeper-") for path in found):
             return os.pathsep.join(found)
-    raise UsageError("the embedded ZooKeeper comes with PySpark's jars: run `pip install 'pyspark>=4.3,<4.4'`")
+    raise UsageError(f"the embedded ZooKeeper comes with PySpark's jars: {PYSPARK}")

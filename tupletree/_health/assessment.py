@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from tupletree._compiled import cost_of
 from tupletree._health.errors import latest_of_each
 from tupletree._health.facts import AckerFacts, SupervisorFacts, TopologyFacts
 from tupletree._wire.statuses import decode_status, source_of
@@ -93,6 +94,7 @@ def judge(
     with an unreadable record, the reason.
     """
     found = [*_nimbuses(absent_nimbuses), *_ackers(ackers), *_supervisors(supervisors, topologies)]
+    found += _not_compiled([*supervisors, *ackers])
     for one, why in (unread or {}).items():
         found.append(Fault("degraded", "topology.unreadable", one, f"topology {one}: {why}", topology_id=one))
     deaths = _deaths(supervisors)
@@ -146,6 +148,15 @@ def _supervisors(supervisors: Sequence[SupervisorFacts], topologies: Sequence[To
         for slot in one.slots:
             if slot.topology_id in records:
                 yield from _slot(one.host, slot, records[slot.topology_id])
+
+
+def _not_compiled(daemons: Sequence[SupervisorFacts | AckerFacts]) -> Iterator[Fault]:
+    """Yield one note on all installations that are not compiled."""
+    slow = [one for one in daemons if one.not_compiled]
+    if slow:
+        others = f" and {len(slow) - 1} more" if len(slow) > 1 else ""
+        sentence = f"{slow[0].id} at {slow[0].address}{others}: {cost_of(slow[0].not_compiled)}"
+        yield Fault("note", "installation.not_compiled", slow[0].id, sentence, "tupletree version")
 
 
 def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord) -> Iterator[Fault]:

@@ -20,6 +20,7 @@ class AckerFacts:
     is_ready: bool = True
     reasons: Sequence[str] = ()
     is_draining: bool = False
+    not_compiled: str = ""  # why its installation runs plain Python unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class SupervisorFacts:
     address: str
     silence: str = ""
     slots: Sequence[supervisor_pb2.SlotSummary] = ()
+    not_compiled: str = ""  # as of an acker; its workers run the same installation
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from tupletree._extras import SERVER, imported
 from tupletree._security.files import read_private, read_public
 from tupletree.errors import ConfigError
 
@@ -136,10 +137,10 @@ class Tls:
         """Return the expiry of the certificate; None without a certificate. Raises ConfigError."""
         if self.cert is None:
             return None
-        from cryptography import x509  # slow to import, and rarely needed
-
+        x509 = imported("cryptography.x509", SERVER, "tls.cert")  # slow to import, and rarely needed
         try:
-            return x509.load_pem_x509_certificate(read_public(self.cert, "tls.cert")).not_valid_after_utc.timestamp()
+            certificate = x509.load_pem_x509_certificate(read_public(self.cert, "tls.cert"))
+            return float(certificate.not_valid_after_utc.timestamp())
         except ValueError as error:
             raise ConfigError(f"the file {self.cert} (tls.cert) holds no certificate: {error}") from None
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tupletree._extras import SERVER, imported
 from tupletree._security.files import MIN_SECRET_BYTES
 from tupletree._security.rights import METRICS, ROLES, Kind, Principal
 from tupletree.errors import ConfigError, UnauthenticatedError
@@ -72,8 +73,7 @@ class Keyring:
         now_unix_s: float | None = None,
     ) -> str:
         """Return a new token. Raises ConfigError if this process holds no key for the token."""
-        import jwt  # slow to import, and only needed with tokens
-
+        jwt = _jwt()
         kid = _kid(kind, roles, topology)
         issued_s = int(time.time() if now_unix_s is None else now_unix_s)
         claims = {"sub": name, "kind": kind, "aud": self.audience, "iat": issued_s, "exp": int(issued_s + lifetime_s)}
@@ -84,7 +84,7 @@ class Keyring:
         candidates = self._keys_of(kid)
         if not candidates:
             raise ConfigError("signing a token requires the cluster's secret (security.secret.file)")
-        return jwt.encode(claims, candidates[0], ALGORITHM, headers={"kid": kid})
+        return str(jwt.encode(claims, candidates[0], ALGORITHM, headers={"kid": kid}))
 
     def verify(self, token: str) -> Principal:
         """Return the bearer of a token. Raises UnauthenticatedError, disclosing no more than necessary."""
@@ -101,8 +101,7 @@ class Keyring:
         return principal
 
     def _decoded(self, token: str) -> tuple[Principal, float]:
-        import jwt
-
+        jwt = _jwt()
         try:
             kid = jwt.get_unverified_header(token).get("kid")
         except (jwt.InvalidTokenError, UnicodeEncodeError):
@@ -167,7 +166,7 @@ def own_token(
 
 def unverified(token: str) -> dict[str, Any]:
     """Return a token's claims without verification, for display. Raises UnauthenticatedError if it is malformed."""
-    import jwt
+    jwt = _jwt()
 
     try:
         claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
@@ -199,3 +198,7 @@ def _principal(claims: Mapping[str, Any], kid: str) -> Principal:
     if not is_well_formed or _kid(kind, frozenset(roles), topology) != kid:
         raise UnauthenticatedError("the token has claims that its key may not sign")
     return Principal(name, kind, frozenset(roles), topology)
+
+
+def _jwt() -> Any:
+    return imported("jwt", SERVER, "security.tokens")  # slow to import, and only needed with tokens

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from tupletree._extras import SERVER, imported
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import clock, print_json
 from tupletree.errors import UsageError
@@ -39,6 +40,7 @@ def certs(directory: str, hosts: tuple[str, ...], days: int, renew: bool, as_jso
       tupletree certs /etc/tupletree/tls --host node-1 --host node-2 --host 10.0.0.7
       tupletree certs /etc/tupletree/tls --renew
     """
+    imported("cryptography", SERVER, "'tupletree certs'")
     from tupletree._security.authority import Authority
 
     folder = Path(directory).expanduser().absolute()

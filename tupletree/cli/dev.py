@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tupletree._compiled import NOT_COMPILED, cost_of
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import print_json
 
@@ -122,6 +123,8 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     click.echo("\nNow, in another terminal:")
     click.echo(f"  tupletree submit{nimbus} FILE.py")
     click.echo(f"  tupletree list{nimbus}")
+    if NOT_COMPILED:
+        click.echo(f"\nNote: {cost_of(NOT_COMPILED)}.")
     click.echo("\nCtrl-C stops the cluster.")
 
 

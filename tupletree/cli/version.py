@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version as installed
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +31,7 @@ def command(
 
     Exit status 0, even without a cluster.
     """
-    versions = {"python": platform.python_version(), **{package: installed(package) for package in _PACKAGES}}
+    versions = {"python": platform.python_version(), **{package: _installed(package) for package in _PACKAGES}}
     cluster = None if client_only else _cluster(seeds, conf_path, overrides)
     if as_json:
         print_json({**versions, "hot_path": CHOICE, "cluster": cluster})
@@ -40,6 +40,13 @@ def command(
     click.echo(", ".join(f"{name} {number}" for name, number in versions.items() if name != "tupletree"))
     if cluster is not None:
         click.echo(cluster_sentence(cluster, versions["tupletree"]))
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 _PLURALS = {"nimbus": "nimbuses", "supervisor": "supervisors", "acker": "ackers"}

@@ -8,8 +8,13 @@
 
 docs/guides/pipelines.md explains the model, the sources and the sinks.
 """
+# ruff: noqa: E402
 
 from __future__ import annotations
+
+from tupletree import _extras
+
+_extras.imported("pyspark", _extras.PYSPARK, "tupletree.spark")  # before what cannot be imported without
 
 from tupletree.spark.batch_bolt import SparkBatchBolt
 from tupletree.spark.pipeline import Pipeline, PipelineBuilder

@@ -1,8 +1,7 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -82,7 +81,7 @@ class TrackReply(_message.Message):
     drained: bool
     linger_us: int
     hold: bool
-    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: _Optional[bool] = ..., linger_us: _Optional[int] = ..., hold: _Optional[bool] = ...) -> None: ...
+    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: bool = ..., linger_us: _Optional[int] = ..., hold: bool = ...) -> None: ...
 
 class Verdicts(_message.Message):
     __slots__ = ("task", "acked", "failed", "expired", "reset", "reasons")
@@ -142,7 +141,7 @@ class DescribeLedgerReply(_message.Message):
     ready: bool
     reasons: _containers.RepeatedScalarFieldContainer[str]
     shards: _containers.RepeatedCompositeFieldContainer[ShardSummary]
-    def __init__(self, acker_id: _Optional[str] = ..., draining: _Optional[bool] = ..., ready: _Optional[bool] = ..., reasons: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[_Union[ShardSummary, _Mapping]]] = ...) -> None: ...
+    def __init__(self, acker_id: _Optional[str] = ..., draining: bool = ..., ready: bool = ..., reasons: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[_Union[ShardSummary, _Mapping]]] = ...) -> None: ...
 
 class DropTopologyRequest(_message.Message):
     __slots__ = ("epoch", "topology_id")

@@ -2,8 +2,7 @@ from tupletree.v1 import topology_pb2 as _topology_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -19,7 +18,7 @@ class GetLeaderReply(_message.Message):
     address: str
     epoch: int
     is_me: bool
-    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: _Optional[bool] = ...) -> None: ...
+    def __init__(self, address: _Optional[str] = ..., epoch: _Optional[int] = ..., is_me: bool = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("header", "chunk")
@@ -45,7 +44,7 @@ class SubmitHeader(_message.Message):
     inactive: bool
     spec: _topology_pb2.TopologySpec
     owner: str
-    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., inactive: _Optional[bool] = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., inactive: bool = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("topology_id",)
@@ -233,7 +232,7 @@ class WorkerSummary(_message.Message):
     tasks: _containers.RepeatedScalarFieldContainer[int]
     uptime_s: float
     worker_id: str
-    def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., http_port: _Optional[int] = ..., ready: _Optional[bool] = ..., age_s: _Optional[float] = ..., tasks: _Optional[_Iterable[int]] = ..., uptime_s: _Optional[float] = ..., worker_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., http_port: _Optional[int] = ..., ready: bool = ..., age_s: _Optional[float] = ..., tasks: _Optional[_Iterable[int]] = ..., uptime_s: _Optional[float] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class DescribeClusterRequest(_message.Message):
     __slots__ = ()
@@ -253,7 +252,7 @@ class NimbusSummary(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     presence: _topology_pb2.Presence
     leader: bool
-    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., leader: _Optional[bool] = ...) -> None: ...
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., leader: bool = ...) -> None: ...
 
 class AckerSummary(_message.Message):
     __slots__ = ("presence", "shards", "reachable")
@@ -263,7 +262,7 @@ class AckerSummary(_message.Message):
     presence: _topology_pb2.Presence
     shards: int
     reachable: bool
-    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., shards: _Optional[int] = ..., reachable: _Optional[bool] = ...) -> None: ...
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., shards: _Optional[int] = ..., reachable: bool = ...) -> None: ...
 
 class DescribeClusterReply(_message.Message):
     __slots__ = ("nimbuses", "supervisors", "ackers", "epoch", "version", "slots_total", "slots_used", "topologies")
@@ -377,7 +376,7 @@ class TaskStats(_message.Message):
     holds_tuples: bool
     call_s: float
     found_blocking: bool
-    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: _Optional[bool] = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ..., holds_tuples: _Optional[bool] = ..., call_s: _Optional[float] = ..., found_blocking: _Optional[bool] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[int] = ..., component_id: _Optional[str] = ..., streams: _Optional[_Iterable[_Union[StreamStats, _Mapping]]] = ..., executed: _Optional[int] = ..., acked: _Optional[int] = ..., failed: _Optional[int] = ..., execute_s: _Optional[float] = ..., process_s_sum: _Optional[float] = ..., process_samples: _Optional[int] = ..., complete_s_sum: _Optional[float] = ..., complete_samples: _Optional[int] = ..., queued: _Optional[int] = ..., pending: _Optional[int] = ..., congested: bool = ..., timeouts: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., process_buckets: _Optional[_Iterable[int]] = ..., complete_buckets: _Optional[_Iterable[int]] = ..., unheard: _Optional[int] = ..., holds_tuples: bool = ..., call_s: _Optional[float] = ..., found_blocking: bool = ...) -> None: ...
 
 class StreamStats(_message.Message):
     __slots__ = ("stream", "emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
@@ -483,7 +482,7 @@ class WorkerReport(_message.Message):
     statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
     paused: bool
     unfinished: int
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: _Optional[bool] = ..., unfinished: _Optional[int] = ...) -> None: ...
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: bool = ..., unfinished: _Optional[int] = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
     __slots__ = ("epoch",)

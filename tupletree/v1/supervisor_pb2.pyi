@@ -1,8 +1,7 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -30,7 +29,7 @@ class BeatRequest(_message.Message):
     pid: int
     ready: bool
     http_port: int
-    def __init__(self, worker_id: _Optional[str] = ..., topology_id: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: _Optional[bool] = ..., http_port: _Optional[int] = ...) -> None: ...
+    def __init__(self, worker_id: _Optional[str] = ..., topology_id: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., http_port: _Optional[int] = ...) -> None: ...
 
 class BeatReply(_message.Message):
     __slots__ = ("stop", "pid")
@@ -38,7 +37,7 @@ class BeatReply(_message.Message):
     PID_FIELD_NUMBER: _ClassVar[int]
     stop: bool
     pid: int
-    def __init__(self, stop: _Optional[bool] = ..., pid: _Optional[int] = ...) -> None: ...
+    def __init__(self, stop: bool = ..., pid: _Optional[int] = ...) -> None: ...
 
 class ListSlotsRequest(_message.Message):
     __slots__ = ()
@@ -92,7 +91,7 @@ class TailLogRequest(_message.Message):
     follow: bool
     file: str
     file_id: int
-    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., last_bytes: _Optional[int] = ..., offset: _Optional[int] = ..., follow: _Optional[bool] = ..., file: _Optional[str] = ..., file_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., last_bytes: _Optional[int] = ..., offset: _Optional[int] = ..., follow: bool = ..., file: _Optional[str] = ..., file_id: _Optional[int] = ...) -> None: ...
 
 class TailLogReply(_message.Message):
     __slots__ = ("offset", "data", "file_id")
@@ -150,7 +149,7 @@ class SearchLogRequest(_message.Message):
     max_matches: int
     before: int
     after: int
-    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: _Optional[bool] = ..., ignore_case: _Optional[bool] = ..., max_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: bool = ..., ignore_case: bool = ..., max_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class LogMatch(_message.Message):
     __slots__ = ("file", "offset", "line", "before", "after")

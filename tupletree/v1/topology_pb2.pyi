@@ -2,8 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -60,7 +59,7 @@ class StreamSpec(_message.Message):
     id: str
     fields: _containers.RepeatedScalarFieldContainer[str]
     direct: bool
-    def __init__(self, id: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., direct: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., direct: bool = ...) -> None: ...
 
 class InputSpec(_message.Message):
     __slots__ = ("source", "stream", "grouping", "fields", "custom")
@@ -275,7 +274,7 @@ class PackedAssignment(_message.Message):
     def __init__(self, assignment: _Optional[_Union[Assignment, _Mapping]] = ..., executors: _Optional[_Iterable[_Union[PackedExecutors, _Mapping]]] = ...) -> None: ...
 
 class Presence(_message.Message):
-    __slots__ = ("id", "host", "grpc_port", "http_port", "started_unix_s", "version", "slots", "draining", "pid")
+    __slots__ = ("id", "host", "grpc_port", "http_port", "started_unix_s", "version", "slots", "draining", "pid", "not_compiled")
     ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     GRPC_PORT_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +284,7 @@ class Presence(_message.Message):
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
+    NOT_COMPILED_FIELD_NUMBER: _ClassVar[int]
     id: str
     host: str
     grpc_port: int
@@ -294,7 +294,8 @@ class Presence(_message.Message):
     slots: _containers.RepeatedScalarFieldContainer[int]
     draining: bool
     pid: int
-    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., grpc_port: _Optional[int] = ..., http_port: _Optional[int] = ..., started_unix_s: _Optional[float] = ..., version: _Optional[str] = ..., slots: _Optional[_Iterable[int]] = ..., draining: _Optional[bool] = ..., pid: _Optional[int] = ...) -> None: ...
+    not_compiled: str
+    def __init__(self, id: _Optional[str] = ..., host: _Optional[str] = ..., grpc_port: _Optional[int] = ..., http_port: _Optional[int] = ..., started_unix_s: _Optional[float] = ..., version: _Optional[str] = ..., slots: _Optional[_Iterable[int]] = ..., draining: bool = ..., pid: _Optional[int] = ..., not_compiled: _Optional[str] = ...) -> None: ...
 
 class WorkerPresence(_message.Message):
     __slots__ = ("worker_id", "supervisor_id", "host", "port", "pid", "launched_unix_s")

@@ -73,7 +73,7 @@ def test_every_package_of_the_image_is_pinned() -> None:
     extras = project["optional-dependencies"]
     wanted = [
         *project["dependencies"],
-        *(one for name in ("connect", "kafka", "redis", "postgres") for one in extras[name]),
+        *(one for name in ("connect", "kafka", "redis", "postgres", "server") for one in extras[name]),
     ]
     names = {re.split(r"[^A-Za-z0-9-]", one, maxsplit=1)[0].lower() for one in wanted}
     assert names <= set(pinned)

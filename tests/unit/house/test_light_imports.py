@@ -34,6 +34,12 @@ def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) ->
     assert imported_by(module) & needless == set()
 
 
+def test_the_library_imports_no_package_that_most_programs_do_not_need() -> None:
+    needless = {*WEB, *SPARK, *TOKENS, "numpy", "grpc", "kazoo", "yaml", "click", "rich", "asyncio", "tupletree.client"}
+    assert imported_by("tupletree") & needless == set()
+    assert imported_by("tupletree.streams, tupletree.connectors.files") & {*WEB, *SPARK, *TOKENS} == set()
+
+
 def test_a_state_provider_imports_what_it_needs_when_it_is_used() -> None:
     needless = {"redis", "sqlite3", "kazoo", "tupletree.transactional"}
     assert imported_by("tupletree.state, tupletree.state.providers, tupletree.state.memory") & needless == set()

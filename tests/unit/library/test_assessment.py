@@ -76,6 +76,18 @@ def test_an_acker_that_drains_is_worth_a_note() -> None:
     assert (found.status, kinds(found), [one.kind for one in found.notes]) == ("healthy", [], ["acker.draining"])
 
 
+def test_installations_that_are_not_compiled_are_worth_one_note_with_the_cost() -> None:
+    why = "plain Python (nothing was compiled)"
+    supervisors = (*SUPERVISORS, SupervisorFacts("s1", "h", "h:6629", not_compiled=why))
+    found = verdict(ackers=(AckerFacts("a0", "h:6640", not_compiled=why),), supervisors=supervisors)
+    assert (found.status, [one.kind for one in found.notes]) == ("healthy", ["installation.not_compiled"])
+    assert found.notes[0].sentence == (
+        "s1 at h:6629 and 1 more: the installation runs plain Python (nothing was compiled): each tuple takes about "
+        "three times as much processor time as compiled; install a wheel for this platform, or a C compiler before "
+        "Tupletree"
+    )
+
+
 def test_without_a_supervisor_it_is_down() -> None:
     found = verdict(supervisors=())
     assert (found.status, kinds(found)) == ("down", ["supervisor.none"])

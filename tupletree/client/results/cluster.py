@@ -21,6 +21,7 @@ class Presence(Result):
         id: supervisors keep their id; nimbuses and ackers take a new id at each start.
         slots: the ports of a supervisor's slots.
         draining: whether an acker takes no new trees.
+        not_compiled: why the daemon's installation runs plain Python unasked; "" if it is compiled.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Presence(Result):
     slots: tuple[int, ...]
     draining: bool
     pid: int
+    not_compiled: str
     raw: topology_pb2.Presence = field(repr=False, compare=False)
 
     @property
