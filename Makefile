@@ -1,7 +1,10 @@
 # Everything this project can do to itself. Each target sets up what it needs; `make` or `make help` lists them.
 SHELL := /bin/sh
 VENV := .venv
-PYTHON := $(VENV)/bin/python
+# The interpreter of a new environment: make test VENV=.venv-3.13 PYTHON=python3.13
+CHOSEN := $(PYTHON)
+override PYTHON := $(VENV)/bin/python
+unexport PYTHON
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd tupletree/state/*.pxd worker/core/*.pxd acker/*.pxd)
@@ -49,7 +52,7 @@ help: ## this list
 setup: $(INSTALLED) $(COMPILED) java classes ## make .venv, install, compile, see that Java 17 or newer is there, prepare ZooKeeper and Spark
 
 $(INSTALLED): pyproject.toml deploy/setup/python.sh
-	@sh deploy/setup/python.sh $(VENV)
+	@PYTHON="$(CHOSEN)" sh deploy/setup/python.sh $(VENV)
 	@touch $@
 
 $(COMPILED): $(INSTALLED) $(COMPILES)
