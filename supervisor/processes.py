@@ -4,7 +4,8 @@ A worker leads its own session and process group, so it survives the supervisor,
 ended with it. A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together
 with the start time and the boot id, a pid identifies one process forever.
 
-The exit of a process is detected through a pidfd, which the event loop polls like a socket. This works for child
+The exit of a process is detected through a pidfd, which the event loop polls like a socket. Without pidfds (not on
+Linux, or in Linux before 5.3) the start time of the process is looked up ten times per second. Both work for child
 processes and adopted workers alike.
 """
 
@@ -12,17 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
+
+from tupletree._process_table import command_lines, started
 
 from .files import open_output, open_regular
 from .slot_events import ExitKind
 
 OnExit = Callable[[ExitKind, str], None]
+
+_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,8 +36,8 @@ class Identity:
     """The unique identity of a process, even if its pid is reused."""
 
     pid: int
-    start_ticks: int  # since boot, in clock ticks
-    boot_id: str
+    start_ticks: int  # since boot, in clock ticks; without /proc, microseconds since 1970
+    boot_id: str  # "" without /proc
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,33 +45,25 @@ class Identity:
 
 def identify(pid: int) -> Identity | None:
     """Return the identity of a live process, or None if there is no such process or only a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # pid (name, which can contain anything) state ppid … starttime is field 22
-            fields = file.read().rpartition(b")")[2].split()
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot_id = file.read().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    if fields[0] in (b"Z", b"X"):
-        return None
-    return Identity(pid, int(fields[19]), boot_id)
+    at = started(pid)
+    return None if at is None else Identity(pid, *at)
 
 
 def find_by_argument(argument: str) -> int | None:
     """Return the pid of a live process with this (unique) command line argument, or None."""
-    wanted = os.fsencode(argument)
-    for name in os.listdir("/proc"):
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                arguments = file.read().split(b"\0")
-        except OSError:
-            continue
-        if wanted in arguments and identify(int(name)) is not None:
-            return int(name)
-    return None
+    found = (pid for pid, arguments in command_lines() if argument in arguments and identify(pid) is not None)
+    return next(found, None)
+
+
+def _open_pidfd(pid: int) -> int | None:
+    """Return a pidfd; None if this system has none. Raises OSError, for example if there is no such process."""
+    open_pidfd: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    try:
+        return None if open_pidfd is None else open_pidfd(pid)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a filter of system calls
+            raise
+        return None
 
 
 class WorkerProcess:
@@ -74,8 +72,10 @@ class WorkerProcess:
     def __init__(self, pid: int, child: subprocess.Popen[bytes] | None) -> None:
         self.pid = pid
         self._child = child
-        self._pidfd = os.pidfd_open(pid)
+        self._pidfd = _open_pidfd(pid)
+        self._identity = identify(pid) if self._pidfd is None else None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
     def launch(cls, command: Sequence[str], cwd: str, env: Mapping[str, str], output: str) -> WorkerProcess:
@@ -119,7 +119,10 @@ class WorkerProcess:
         Before the call, the rest of its process group is killed, and a child process is reaped.
         """
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._pidfd, self._ended, on_exit)
+        if self._pidfd is not None:
+            self._loop.add_reader(self._pidfd, self._ended, on_exit)
+        else:
+            self._poll_later(self._loop, on_exit)
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the process group. No-op if the group has ended."""
@@ -135,12 +138,25 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Stop watching. The process keeps running."""
-        if self._loop is not None:
+        if self._loop is not None and self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
-            self._loop = None
-        if self._pidfd >= 0:
+        self._loop = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pidfd is not None and self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+
+    def _poll_later(self, loop: asyncio.AbstractEventLoop, on_exit: OnExit) -> None:
+        self._timer = loop.call_later(_POLL_S, self._poll, loop, on_exit)
+
+    def _poll(self, loop: asyncio.AbstractEventLoop, on_exit: OnExit) -> None:
+        found = identify(self.pid)  # None for a child that has ended and is not reaped yet
+        if found is None or found != self._identity:
+            self._ended(on_exit)
+        else:
+            self._poll_later(loop, on_exit)
 
     def _ended(self, on_exit: OnExit) -> None:
         # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group.

@@ -12,19 +12,26 @@ A process belongs to the directory if one of its arguments is a path in the dire
 (``-m`` and a daemon, or ZooKeeper's main class). This also finds workers, which survive the supervisor that started
 them. Process ids are not stored, so that a reused id cannot be hit.
 
-This file imports only the standard library and runs as a plain script, so that it starts in milliseconds.
+This file runs as a plain script, so that it starts in milliseconds. Of our files, it loads only
+_process_table.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+
+if __name__ == "__main__":
+    _table = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_process_table.py")
+    command_lines = runpy.run_path(_table)["command_lines"]
+else:
+    from tupletree._process_table import HAS_PROC, command_lines
 
 _OURS = {f"tupletree.{role}" for role in ("nimbus", "supervisor", "acker", "worker")}
 _OURS.add("org.apache.zookeeper.server.ZooKeeperServerMain")
@@ -39,19 +46,14 @@ def processes_of(directory: str) -> list[int]:
 def command_lines_of(directory: str) -> dict[int, list[str]]:
     """Return the arguments of the live processes that belong to ``directory``, by ascending id."""
     root = os.path.realpath(directory)
-    # The command line of a zombie is empty, so a zombie never belongs.
-    return {pid: arguments for pid, arguments in _command_lines() if _belongs(arguments, root)}
+    # A zombie has no arguments, so it never belongs.
+    return {pid: arguments for pid, arguments in command_lines() if _belongs(pid, arguments, root)}
 
 
-def _command_lines() -> Iterator[tuple[int, list[str]]]:
-    for name in sorted(os.listdir("/proc"), key=lambda text: (len(text), text)):
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
-                yield int(name), file.read().decode("utf-8", "replace").split("\0")
-
-
-def _belongs(arguments: list[str], root: str) -> bool:
-    return not _OURS.isdisjoint(arguments) and any(argument.startswith(root + os.sep) for argument in arguments)
+def _belongs(pid: int, arguments: list[str], root: str) -> bool:
+    if pid == os.getpid() or _OURS.isdisjoint(arguments):
+        return False
+    return any(argument.startswith(root + os.sep) for argument in arguments)
 
 
 def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
@@ -81,8 +83,9 @@ class Guard:
     """The owner's handle on a guard process for ``directory``. ``remove``: also remove the directory."""
 
     def __init__(self, directory: str, *, remove: bool) -> None:
+        options = ["-I", "-S"] if HAS_PROC else ["-P"]  # psutil is not in the standard library
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", os.path.abspath(__file__), os.path.realpath(directory), "01"[remove]],
+            [sys.executable, *options, os.path.abspath(__file__), os.path.realpath(directory), "01"[remove]],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

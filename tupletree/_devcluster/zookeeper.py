@@ -19,6 +19,7 @@ from typing import Final
 from tupletree import _class_archive
 from tupletree._devcluster.java import find_java, zookeeper_class_path
 from tupletree._net import ReservedPorts, bind
+from tupletree._process_table import is_stopped
 from tupletree.errors import UnavailableError, UsageError
 
 _START_TIMEOUT_S: Final = 30.0
@@ -159,7 +160,7 @@ class EmbeddedZooKeeper:
         if number == signal.SIGKILL:
             self.process.wait()
         elif number == signal.SIGSTOP:
-            while self.process.poll() is None and not _is_stopped(self.process.pid):
+            while self.process.poll() is None and not is_stopped(self.process.pid):
                 time.sleep(0.001)
 
     def restart(self) -> None:
@@ -229,15 +230,3 @@ def class_archive() -> Path:
 
 def _archive(java: str, class_path: str) -> Path:
     return _class_archive.path_of("zookeeper", java, class_path)
-
-
-def _is_stopped(pid: int) -> bool:
-    """True if every thread of a process is stopped: sending the signal returns before the last thread stops."""
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8") as file:
-                if file.read().rpartition(")")[2].split()[0] not in ("T", "t"):
-                    return False
-    except (FileNotFoundError, ProcessLookupError):
-        return False  # a thread has just ended: look again
-    return True

@@ -64,6 +64,7 @@ def set_up_log(launch: dict[str, Any]) -> logging.Logger:
 def beat(launch: dict[str, Any], mode: str, log: logging.Logger, stop: threading.Event) -> None:
     import grpc
 
+    from tupletree._process_table import started
     from tupletree._rpc.channels import channel
     from tupletree.v1 import supervisor_pb2, supervisor_pb2_grpc
 
@@ -79,7 +80,7 @@ def beat(launch: dict[str, Any], mode: str, log: logging.Logger, stop: threading
     silence = Path(launch["log_dir"], "be-silent")
     stub = supervisor_pb2_grpc.SupervisorStub(channel(launch["supervisor_address"]))
     lines = itertools.count(1)
-    while not stop.wait(0.1) and os.path.exists(f"/proc/{owner}"):
+    while not stop.wait(0.1) and started(owner) is not None:
         for number in itertools.islice(lines, 20):
             log.info("line %06d", number)
         if mode == "mute" or silence.exists():

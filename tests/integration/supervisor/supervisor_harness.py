@@ -29,6 +29,7 @@ from tupletree._coord.store import Store, encode
 from tupletree._devcluster.guard import Guard, end_all
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._net import ReservedPorts
+from tupletree._process_table import command_lines, started
 from tupletree._rpc.channels import channel
 from tupletree.bundle import BundleInfo
 from tupletree.config import defaults
@@ -51,10 +52,7 @@ SUPERVISE = (sys.executable, "-m", "tupletree.supervisor")
 
 def alive(pid: int) -> bool:
     """True if a process lives; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
-        return False
+    return started(pid) is not None
 
 
 class BundleServer(nimbus_pb2_grpc.NimbusServicer):
@@ -130,7 +128,11 @@ class Supervisor:
                     "--announce",
                     self.directory / "announce.json",
                 ],
-                env={**os.environ, "PYTHONPATH": here, "STANDIN_OWNER": str(os.getpid())},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{here}:{os.environ.get('PYTHONPATH', '')}",
+                    "STANDIN_OWNER": str(os.getpid()),
+                },
                 stdout=out,
                 stderr=out,
             )
@@ -324,11 +326,8 @@ def supervisor(zookeeper: EmbeddedZooKeeper, root: str, slots: int, **conf: Any)
 
 def workers_of(directory: Path) -> list[int]:
     """The stand-in workers that run below a directory, and their children."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            with contextlib.suppress(OSError):
-                arguments = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-                if b"standin_worker" in arguments and any(one.startswith(bytes(directory)) for one in arguments):
-                    found.append(int(name))
-    return found
+    return [
+        pid
+        for pid, arguments in command_lines()
+        if "standin_worker" in arguments and any(one.startswith(str(directory)) for one in arguments)
+    ]
