@@ -1,0 +1,98 @@
+"""The files that GitHub and pre-commit read are valid, and agree with the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+FORMS = [path for path in sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
+OF_SCHEMA = {
+    "vendor.github-workflows": WORKFLOWS,
+    "custom.github-workflows-require-timeout": WORKFLOWS,
+    "vendor.dependabot": [GITHUB / "dependabot.yml"],
+    "vendor.github-issue-forms": FORMS,
+    "vendor.github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
+}
+
+
+def workflow(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+def steps() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in WORKFLOWS:
+        for name, job in workflow(path)["jobs"].items():
+            yield from ((f"{path.name}: {name}", step) for step in job["steps"])
+
+
+def commands() -> list[str]:
+    return [step["run"] for _, step in steps() if "run" in step]
+
+
+def project() -> dict[str, Any]:
+    loaded: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return loaded
+
+
+@pytest.mark.parametrize("schema", OF_SCHEMA)
+def test_each_file_follows_its_schema(schema: str) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, OF_SCHEMA[schema])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_workflows_run_targets_and_scripts_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    made = {target for command in commands() for target in re.findall(r"^make ([a-z-]+)", command, re.MULTILINE)}
+    scripts = {script for command in commands() for script in re.findall(r"\.ci/[a-z-]+", command)}
+    assert {"check", "test", "test-long"} <= made <= targets
+    assert scripts == {script for script in scripts if (ROOT / script).exists()} != set()
+
+
+def test_the_supported_versions_of_python_are_those_that_are_tested() -> None:
+    tested = set(workflow(GITHUB / "workflows" / "check.yml")["jobs"]["test"]["strategy"]["matrix"]["python"])
+    said = {line.rpartition(" ")[2] for line in project()["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert tested == said
+    assert project()["requires-python"] == f">={min(said, key=lambda version: int(version.partition('.')[2]))}"
+    chosen = (ROOT / "deploy" / "setup" / "python.sh").read_text()
+    assert {version for version in said if f"python{version}" not in chosen} == set()
+
+
+def test_only_the_jobs_that_publish_may_write_anything() -> None:
+    writing = set()
+    for path in WORKFLOWS:
+        assert workflow(path)["permissions"] == {"contents": "read"}
+        writing |= {name for name, job in workflow(path)["jobs"].items() if "permissions" in job}
+    assert writing <= {"publish"}
+
+
+def test_no_expression_of_a_branch_or_title_is_pasted_into_a_shell() -> None:
+    assert [command for command in commands() if "${{" in command] == []
+
+
+def test_each_action_has_a_version() -> None:
+    used = [(where, step["uses"]) for where, step in steps() if "uses" in step]
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|release/v\d+)", one[1])] == []
+
+
+def test_the_hooks_run_programs_of_the_environment_and_scripts_of_the_project() -> None:
+    [repository] = workflow(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system" and hook["name"] and hook["id"]
+        program = hook["entry"].split()[0]
+        assert program == "sh" or program.startswith(".venv/bin/")
+        assert [one for one in hook["entry"].split() if one.startswith(".ci/") and not (ROOT / one).exists()] == []
