@@ -75,7 +75,8 @@ def test_every_package_of_the_image_is_pinned() -> None:
         *project["dependencies"],
         *(one for name in ("connect", "kafka", "redis", "postgres", "server") for one in extras[name]),
     ]
-    names = {re.split(r"[^A-Za-z0-9-]", one, maxsplit=1)[0].lower() for one in wanted}
+    there = [one for one in wanted if "sys_platform != 'linux'" not in one]
+    names = {re.split(r"[^A-Za-z0-9-]", one, maxsplit=1)[0].lower() for one in there}
     assert names <= set(pinned)
 
 
