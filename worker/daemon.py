@@ -34,7 +34,7 @@ from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec
 from tupletree.errors import InternalError, TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
-from tupletree.v1 import acker_pb2, worker_pb2_grpc
+from tupletree.v1 import acker_pb2, topology_pb2, worker_pb2_grpc
 
 from .assignment_view import AssignmentView, has_place, view
 from .builder import Plan
@@ -356,16 +356,21 @@ class Worker:
         while True:
             await asyncio.sleep(WATCHDOG_S)
             self._engine.run_watchdog()
+            for error in self._throttle.release(time.monotonic()):
+                self._store_error(error)
 
     def _report_error(self, component: str, task: int, error: BaseException) -> None:
         """Log and store an error that a component reported. Any thread."""
         log.error("component.error component=%s task=%s", component, task, exc_info=error)
         message = component_error(self._launch, component, task, error)
-        self._loop.call_soon_threadsafe(self._keep_error, component, message)
+        self._loop.call_soon_threadsafe(self._keep_error, message)
 
-    def _keep_error(self, component: str, message: Any) -> None:
-        if self._throttle.allows(component, time.monotonic()):
-            self._tasks.start(store_error(self._store, self._launch.topology_id, message), "error")
+    def _keep_error(self, error: topology_pb2.ComponentError) -> None:
+        if self._throttle.admit(error, time.monotonic()):
+            self._store_error(error)
+
+    def _store_error(self, error: topology_pb2.ComponentError) -> None:
+        self._tasks.start(store_error(self._store, self._launch.topology_id, error), "error")
 
 
 def log_blocking(executor: Executor) -> None:

@@ -280,6 +280,9 @@ def _progress(topology: TopologyFacts) -> Iterator[Fault]:
         if away := _away([status for _, status in known if source_of(status)]):
             where = f"topology '{name}', {component.id}"
             yield Fault("degraded", "source.away", name, f"{where}: {away}", command, topology_id, component.id)
+        if late := _late([status for _, status in known], longest_s):
+            where = f"topology '{name}', {component.id}"
+            yield Fault("degraded", "tuples.late", name, f"{where}: {late}", command, topology_id, component.id)
         for task_id, status in known:
             where = f"topology '{name}', {component.id}[{task_id}]"
             for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
@@ -328,6 +331,17 @@ def _away(statuses: Sequence[Mapping[str, Any]]) -> str:
         return ""
     tasks = f"{len(away)} of {_plural(len(statuses), 'task')} {'is' if len(away) == 1 else 'are'}"
     return f"{tasks} not connected to {_text(source_of(away[0]))}: {_text(away[0]['error'])}"
+
+
+def _late(statuses: Sequence[Mapping[str, Any]], recent_s: float) -> str:
+    """Return a sentence on the tuples that a component drops as late; "" if it has dropped none recently."""
+    late = [one for one in statuses if one.get("kind") == "late"]
+    ages_s = [_number(one.get("newest_age_s")) for one in late]
+    if min(ages_s, default=recent_s) >= recent_s:
+        return ""
+    dropped = int(sum(_number(one.get("dropped")) for one in late))
+    tuples = "1 tuple was" if dropped == 1 else f"{dropped:,} tuples were"
+    return f"{tuples} dropped as late so far, the newest {min(ages_s):.0f} s ago: raise max_lag, or name a late_stream"
 
 
 def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:

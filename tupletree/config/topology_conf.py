@@ -93,7 +93,7 @@ class TopologyKeys:
     TOPOLOGY_ERROR_THROTTLE_INTERVAL_SECS: Final = "topology.error.throttle.interval.secs"
     """Window of topology.max.error.report.per.interval."""
     TOPOLOGY_MAX_ERROR_REPORT_PER_INTERVAL: Final = "topology.max.error.report.per.interval"
-    """Errors a task reports in one window; more are only logged."""
+    """Errors of a component that a worker stores in one window; of more, the newest is stored later."""
     TOPOLOGY_WORKER_TIMEOUT_SECS: Final = "topology.worker.timeout.secs"
     """Replaces supervisor.worker.timeout.secs if longer; null: never."""
     TOPOLOGY_ENVIRONMENT: Final = "topology.environment"

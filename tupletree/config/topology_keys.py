@@ -116,7 +116,7 @@ TOPOLOGY: Final = (
         "topology.max.error.report.per.interval",
         5,
         "errors",
-        "Errors a task reports in one window; more are only logged.",
+        "Errors of a component that a worker stores in one window; of more, the newest is stored later.",
     ),
     secs_key("topology.worker.timeout.secs", None, "Replaces supervisor.worker.timeout.secs if longer; null: never."),
     Key("topology.environment", {}, "map", "name: value", "Environment variables of the worker processes."),

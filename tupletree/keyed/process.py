@@ -107,6 +107,7 @@ class KeyedProcess(BasicStatefulBolt):
     _now: int = 0
     _late: int = 0
     _late_logged: int = 0
+    _newest_late_s: float = 0.0
     _report_late_at: int = 1
 
     def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> Yielded:
@@ -256,7 +257,11 @@ class KeyedProcess(BasicStatefulBolt):
         self._late += 1
         if self._settings.late_stream is not None:
             self.collector.emit(self._late_row(tup), stream=self._settings.late_stream)
-        elif self._late >= self._report_late_at:
+            return
+        self._newest_late_s = self.context.unix_clock()
+        if self.context.status is None:
+            self.context.register_status(self._late_status)
+        if self._late >= self._report_late_at:
             self._report_late_at = 2 * self._late
             self.collector.report_error(late_report(self._late, at_ms, watermark_ms, self._late_remedy))
 
@@ -265,6 +270,11 @@ class KeyedProcess(BasicStatefulBolt):
         if self._late_parts is not None:
             return tup.select(self._late_parts)
         return [dict(zip(tup.fields, tup.values, strict=True))]
+
+    def _late_status(self) -> dict[str, Any]:
+        """Return the number of tuples that this task has dropped as late, and the time since the newest."""
+        age_s = max(0.0, self.context.unix_clock() - self._newest_late_s)
+        return {"kind": "late", "dropped": self._late, "newest_age_s": round(age_s, 1)}
 
     def _log_late(self) -> None:
         if self._late > self._late_logged and self._settings.late_stream is None:

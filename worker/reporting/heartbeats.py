@@ -34,12 +34,29 @@ MAX_REPORT_BYTES = 16 * 1024 * 1024
 
 
 class ErrorThrottle:
-    """Limit on the errors reported per component and interval, as in Storm."""
+    """Limit on the errors reported per component and interval, as in Storm.
+
+    Of the errors above the limit, the newest of each component is held until the interval allows another report.
+    """
 
     def __init__(self, most: int, interval_s: float) -> None:
         self._most = most
         self._interval_s = interval_s
         self._recent: dict[str, deque[float]] = {}
+        self._held: dict[str, topology_pb2.ComponentError] = {}
+
+    def admit(self, error: topology_pb2.ComponentError, now_s: float) -> bool:
+        """True if an error may be reported now, and is counted; otherwise it is held in place of an earlier one."""
+        component = error.component_id
+        if self.allows(component, now_s):
+            self._held.pop(component, None)
+            return True
+        self._held[component] = error
+        return False
+
+    def release(self, now_s: float) -> list[topology_pb2.ComponentError]:
+        """Return the held errors that may be reported now, and count them."""
+        return [self._held.pop(one) for one in list(self._held) if self.allows(one, now_s)]
 
     def allows(self, component: str, now_s: float) -> bool:
         """True if another error of the component may be reported now; if so, the error is counted."""

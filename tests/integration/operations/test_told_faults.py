@@ -27,11 +27,12 @@ WARNING = (
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:
-    with DevCluster(slots=5) as running:
+    with DevCluster(slots=6) as running:
         for name in ("forgets", "loops"):
             running.client.submit(name, getattr(told_topologies, name)())
         running.client.submit("sleeps", *told_topologies.sleeps())
         running.client.submit("keeps", *told_topologies.keeps(2))
+        running.client.submit("late", *told_topologies.late())
         yield running
 
 
@@ -102,6 +103,21 @@ def test_another_number_of_tasks_is_refused_with_the_reason(cluster: DevCluster,
     everything = "\n".join([*told, str(reader.reasons("keeps")), str(errors), str(checkpoint)])
     assert "taken over" not in everything
     assert "took over" not in everything
+
+
+def test_the_newest_number_of_late_tuples_is_kept_and_they_degrade_the_topology(reader: Reader) -> None:
+    fault = reader.reason("late", "tuples.late", timeout_s=PATIENCE_S)
+    assert fault["severity"] == "degraded"
+    assert re.fullmatch(
+        r"topology 'late', works: [\d,]+ tuples? w\w+ dropped as late so far, the newest \d+ s ago: raise max_lag, or "
+        "name a late_stream",
+        fault["sentence"],
+    )
+    wait_until(
+        lambda: "1,024 tuples are late so far and were dropped" in one_line(reader.console("errors", "late")),
+        PATIENCE_S,
+        what="the last report of their number is stored, though it came with ten others",
+    )
 
 
 def test_a_bolt_that_acks_nothing_is_named(reader: Reader) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from tupletree import BasicBolt, Bolt, FailedException, Spout, StatefulBolt, Topology, TopologyBuilder
+from tupletree import BasicBolt, Bolt, FailedException, KeyedProcess, Spout, StatefulBolt, Topology, TopologyBuilder
 
 SLEEP_S = 0.02
 MEASURED = 200
 PENDING = 7
+LATE = 1024
 
 
 class Numbers(Spout):
@@ -114,6 +116,36 @@ def chain(spout: Spout, bolt: Any, parallelism: int = 1) -> Topology:
     builder.set_spout("numbers", spout)
     builder.set_bolt("works", bolt, parallelism).shuffle_grouping("numbers")
     return builder.create_topology()
+
+
+class Burst(Spout):
+    """Emits one tuple of today, and LATE tuples that are decades behind it."""
+
+    outputs = ("number", "at")
+
+    def open(self, conf: Mapping[str, Any], context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.emitted = 0
+
+    def next_tuple(self) -> None:
+        if self.emitted <= LATE:
+            self.collector.emit([1, 10**12 if not self.emitted else self.emitted])
+            self.emitted += 1
+
+
+class Keyed(KeyedProcess):
+    key, event_time, max_lag = "number", "at", timedelta(seconds=1)
+
+    def on_tuple(self, tup: Any, state: Any, timers: Any) -> None:
+        pass
+
+
+def late() -> tuple[Topology, dict[str, Any]]:
+    """LATE tuples that are late, in a moment."""
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", Burst())
+    builder.set_bolt("works", Keyed()).fields_grouping("numbers", "number")
+    return builder.create_topology(), {"topology.error.throttle.interval.secs": 1}
 
 
 def keeps(tasks: int) -> tuple[Topology, dict[str, Any]]:

@@ -88,6 +88,18 @@ def test_installations_that_are_not_compiled_are_worth_one_note_with_the_cost() 
     )
 
 
+def test_tuples_that_are_dropped_as_late_degrade_a_topology_as_long_as_more_are_dropped() -> None:
+    late = [{"kind": "late", "dropped": number, "newest_age_s": age_s} for number, age_s in ((1024, 3.2), (500, 600.0))]
+    found = verdict(topology(statuses=late))
+    assert (found.status, kinds(found)) == ("degraded", ["tuples.late"])
+    assert found.faults[0].sentence == (
+        "topology 'words', c: 1,524 tuples were dropped as late so far, the newest 3 s ago: raise max_lag, or name a "
+        "late_stream"
+    )
+    assert verdict(topology(statuses=late[1:])).status == "healthy", "none for ten minutes"
+    assert verdict(topology(statuses=[{"kind": "late"}])).faults[0].sentence.startswith("topology 'words', c: 0 tuples")
+
+
 def test_without_a_supervisor_it_is_down() -> None:
     found = verdict(supervisors=())
     assert (found.status, kinds(found)) == ("down", ["supervisor.none"])

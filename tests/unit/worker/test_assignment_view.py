@@ -63,3 +63,13 @@ def test_only_so_many_errors_of_a_component_pass_in_an_interval():
         True, True, False, False, True, False, True,
     ]  # fmt: skip
     assert throttle.allows("b", 2)
+
+
+def test_the_newest_of_the_errors_above_the_limit_is_reported_when_the_interval_is_over():
+    throttle = ErrorThrottle(most=2, interval_s=10)
+    errors = [pb.ComponentError(component_id="a", message=str(number)) for number in range(6)]
+    assert [throttle.admit(error, now_s) for now_s, error in enumerate(errors[:5])] == [True, True, False, False, False]
+    assert throttle.release(9.9) == []
+    assert throttle.release(10) == [errors[4]] and throttle.release(30) == []
+    assert not throttle.admit(errors[2], 10.5), "what was held is counted"
+    assert throttle.admit(errors[5], 21) and throttle.release(30) == [], "a newer error replaces one that is held"
