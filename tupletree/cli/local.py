@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -47,14 +48,15 @@ def command(
     source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples
     that each component emitted, the states of stateful bolts, and the newest error that each component reported. An
     exception in a component ends the run with exit status 1 and shows the lines of yours that raised it;
-    TUPLETREE_TRACEBACK=1 shows the whole traceback.
+    TUPLETREE_TRACEBACK=1 shows the whole traceback. The exit status is also 1 if no tuple was emitted because of an
+    error: the last line has it.
 
     \b
     Examples:
       tupletree local examples/word_count.py --seconds 5
       tupletree local app.py:make -c topology.debug=true --seconds 0
     """
-    from tupletree.cli.local_results import unwritten_line, users_states
+    from tupletree.cli.local_results import last_line, users_states
     from tupletree.cli.submit import topology_conf
     from tupletree.cli.topology_file import load_topology
     from tupletree.testing import LocalCluster
@@ -76,10 +78,12 @@ def command(
         _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
-        unwritten = unwritten_line(topology, _by_component(emitted), cluster.statuses(name))
+        last = last_line(topology, _by_component(emitted), cluster.acked(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
-    if unwritten:
-        click.echo(unwritten, err=True)
+    if last.text:
+        click.echo(last.text, err=True)
+    if last.is_failure:
+        sys.exit(1)
 
 
 def _run(

@@ -1,17 +1,20 @@
-"""Results of ``tupletree local``: the user's states and frames, and a warning if no checkpoint let sinks write."""
+"""Results of ``tupletree local``: the user's states and frames, and the last line, on what was not done."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree._wire.statuses import source_of
 from tupletree.component import Spout, StatefulBolt
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.errors import GivenUpError, named
 from tupletree.joins.bolt import Join
 from tupletree.keyed.process import KeyedProcess
 from tupletree.keyed.progress import VALUE
@@ -57,17 +60,63 @@ def _is_internal(bolt: Any, key: Any) -> bool:
     return isinstance(bolt, StatefulWindowedBolt) and bool(key == KEY)
 
 
-def unwritten_line(
-    topology: Topology, emitted: Mapping[str, int], statuses: Mapping[tuple[str, int], Mapping[str, Any]]
-) -> str:
-    """Return a sentence if no tuple was emitted, or if sinks that write with checkpoints had none; "" otherwise.
+@dataclass(frozen=True, slots=True)
+class LastLine:
+    """The last line of a run, if there is one. ``is_failure``: nothing was emitted because of an error."""
 
-    ``emitted``: tuples of components. ``statuses``: of tasks, by component and task.
+    text: str
+    is_failure: bool = False
+
+
+def last_line(
+    topology: Topology,
+    emitted: Mapping[str, int],
+    acked: Mapping[str, int],
+    statuses: Mapping[tuple[str, int], Mapping[str, Any]],
+    errors: Sequence[tuple[str, BaseException]],
+) -> LastLine:
+    """Return why no tuple was emitted, or that sinks that write with checkpoints had none; without text otherwise.
+
+    ``emitted``: tuples of components. ``acked``: messages of spouts. ``statuses``: of tasks, by component and task.
+    ``errors``: all that components have reported.
     """
     spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
-    tuples = sum(emitted.get(id, 0) for id in spouts if id != CHECKPOINT_SPOUT)
-    if not tuples:
-        return "no tuple was emitted: the sources had nothing to read"
+    sources = [id for id in spouts if id != CHECKPOINT_SPOUT]
+    tuples = sum(emitted.get(id, 0) for id in sources)
+    if tuples:
+        return LastLine(_unwritten(topology, tuples, statuses))
+    if messages := sum(acked.get(id, 0) for id in sources):
+        return LastLine(f"no tuple was emitted: the operators passed on none of {messages:,} messages read")
+    fault = _fault(sources, statuses, errors)
+    if fault:
+        return LastLine(f"no tuple was emitted: {fault}", is_failure=True)
+    return LastLine("no tuple was emitted: the sources had nothing to read")
+
+
+def _fault(
+    sources: Sequence[str],
+    statuses: Mapping[tuple[str, int], Mapping[str, Any]],
+    errors: Sequence[tuple[str, BaseException]],
+) -> str:
+    """Return why sources could not read, or gave up all that they have read; "" if there is no reason."""
+    given_up = sum(isinstance(error, GivenUpError) for component, error in errors if component in sources)
+    if given_up:
+        return f"{_were(given_up, 'message')} given up"
+    for component, error in reversed(errors):
+        if component in sources:
+            return f"source {component!r} reported {named(error)}"
+    for (component, _), status in statuses.items():
+        if component in sources and source_of(status) and status.get("connected") is not True:
+            return f"source {component!r} was not connected to {source_of(status)}"
+    return ""
+
+
+def _were(number: int, what: str) -> str:
+    return f"1 {what} was" if number == 1 else f"{number:,} {what}s were"
+
+
+def _unwritten(topology: Topology, tuples: int, statuses: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
+    """Return a sentence if sinks that write with checkpoints had no checkpoint; "" otherwise."""
     bolts = [definition.component for definition in topology.components.values()]
     if not any(isinstance(bolt, StatefulBolt) and bolt.needs_positions for bolt in bolts):
         return ""
@@ -75,8 +124,7 @@ def unwritten_line(
         first = 2 if status.get("phase") == Phase.PREPARING else 1
         if component == CHECKPOINT_SPOUT and (status.get("txid") or 0) >= first:
             return ""
-    emitted_tuples = "1 tuple was" if tuples == 1 else f"{tuples:,} tuples were"
     return (
-        f"{emitted_tuples} emitted and no checkpoint was committed: nothing is written; run for longer than "
+        f"{_were(tuples, 'tuple')} emitted and no checkpoint was committed: nothing is written; run for longer than "
         f"topology.state.checkpoint.interval.ms"
     )

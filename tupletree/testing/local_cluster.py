@@ -134,6 +134,10 @@ class LocalCluster:
         """Return, for each bolt that acks by hand, how many tuples it executed, and how many it acked or failed."""
         return self._find(name).executions
 
+    def acked(self, name: str) -> dict[str, int]:
+        """Return, for each spout, how many of its messages are acked, also those of which no tuple was emitted."""
+        return self._find(name).acked
+
     def is_at_end(self, name: str) -> bool:
         """True if every spout is a ReliableSpout that has read its source to the end, with all messages processed."""
         return self._find(name).is_at_end

@@ -173,6 +173,15 @@ class LocalTopology:
         return found
 
     @property
+    def acked(self) -> dict[str, int]:
+        """For each spout, how many of its messages are acked, those among them of which no tuple was emitted."""
+        found: dict[str, int] = {}
+        for task in self.tasks:
+            if isinstance(task, SpoutTask):
+                found[task.component_id] = found.get(task.component_id, 0) + task.counters.acked
+        return found
+
+    @property
     def is_at_end(self) -> bool:
         """True if ``at_end`` of every spout is true (ReliableSpout): all is read, and all messages are processed."""
         spouts = [

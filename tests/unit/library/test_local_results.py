@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from tupletree import IntervalJoin, Spout, StatefulBolt, TopologyBuilder
-from tupletree.cli.local_results import unwritten_line, users_states
+from tupletree.cli.local_results import last_line, users_states
+from tupletree.errors import GivenUpError, UnavailableError
 from tupletree.keyed import KeyedProcess
 from tupletree.windows import StatefulWindowedBolt
 
@@ -57,5 +58,28 @@ def test_entries_of_the_library_are_left_out_where_the_library_has_them() -> Non
         "windowed": [("$progress",), ("$timers", "n"), ("$windows",), ("$key", ("n", 1)), "a"],
         "plain": keys,
     }
-    assert unwritten_line(topology, {"sales": 7}, {}) == "", "no sink waits for a checkpoint"
-    assert unwritten_line(topology, {}, {}) == "no tuple was emitted: the sources had nothing to read"
+    assert last_line(topology, {"sales": 7}, {}, {}, []).text == "", "no sink waits for a checkpoint"
+
+
+def test_the_last_line_says_why_no_tuple_was_emitted() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sales", Sales())
+    topology = builder.create_topology()
+    away: Any = {("sales", 1): {"kind": "log", "log": "Kafka", "connected": False}}
+    lost, given_up = ("sales", UnavailableError("the broker is away")), ("sales", GivenUpError("no JSON"))
+
+    def line(statuses: Any, errors: Any, acked: int = 0) -> tuple[str, bool]:
+        found = last_line(topology, {}, {"sales": acked}, statuses, errors)
+        start, _, reason = found.text.partition(": ")
+        assert start == "no tuple was emitted"
+        return reason, found.is_failure
+
+    assert line({}, []) == ("the sources had nothing to read", False)
+    assert line({}, [("plain", ValueError("x"))]) == ("the sources had nothing to read", False)
+    assert line({}, [given_up], 3) == ("the operators passed on none of 3 messages read", False)
+    assert line(away, []) == ("source 'sales' was not connected to Kafka", True)
+    assert line(away, [("sales", OSError("x")), lost]) == (
+        "source 'sales' reported UnavailableError: the broker is away", True,
+    )  # fmt: skip
+    assert line({}, [given_up] * 4087 + [lost]) == ("4,087 messages were given up", True)
+    assert line({}, [given_up])[0] == "1 message was given up"
