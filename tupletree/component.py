@@ -246,6 +246,13 @@ class StatefulBolt(Bolt):
     state: KeyValueState[Any, Any]
     default_factory: Callable[[], Any] | None = None
 
+    def check_conf(self, component_id: str, conf: Mapping[str, Any]) -> None:
+        """Check the configuration of the topology: called at submission if the bolt ``needs_positions``.
+
+        Raises:
+            ConfigError: the bolt cannot work with it.
+        """
+
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Called with the last committed state, before the first ``execute`` and after every rollback.
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from tupletree._limits import MAX_NAME, shown
 from tupletree._wire.names import topology_name
+from tupletree.component import Component, StatefulBolt
 from tupletree.errors import ConfigError, UsageError
-from tupletree.state.providers import check_provider
+from tupletree.state.options import PROVIDER
+from tupletree.state.providers import BUILT_IN, check_provider
 
 MIN_INTERVAL_S = 0.1
 
@@ -34,6 +36,17 @@ def check_settings(conf: Mapping[str, Any]) -> None:
     check_provider(conf)
     if conf["topology.state.id"] is not None:
         check_state_id(str(conf["topology.state.id"]))
+
+
+def check_needs(components: Mapping[str, Component], conf: Mapping[str, Any]) -> None:
+    """Check that bolts that write with checkpoints can do so. A provider that is a user's class is left to workers.
+
+    Raises:
+        ConfigError: a bolt cannot work with the configuration.
+    """
+    for component_id, one in components.items():
+        if isinstance(one, StatefulBolt) and one.needs_positions and conf[PROVIDER] in (None, *BUILT_IN):
+            one.check_conf(component_id, conf)
 
 
 def interval_s(conf: Mapping[str, Any]) -> float:

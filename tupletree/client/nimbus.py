@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 
 from tupletree import bundle
 from tupletree._address import with_port
+from tupletree._checkpoints.settings import check_needs
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
@@ -28,7 +29,7 @@ from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, 
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
-from tupletree.config import TopologyConf, encode_conf, load, topology_part, validate
+from tupletree.config import TopologyConf, defaults, encode_conf, load, merge, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1 import (
@@ -115,7 +116,8 @@ class NimbusClient(SupervisorCalls):
 
         Raises:
             NameInUseError: a topology with that name is alive.
-            ConfigError: a key is unknown, has an invalid value, or belongs to the cluster.
+            ConfigError: a key is unknown, has an invalid value, or belongs to the cluster; or a sink that writes with
+                checkpoints needs a durable state provider, and neither the topology nor the cluster has one.
             TopologyError: a component cannot be pickled.
             UsageError: the name is invalid, or a path does not exist.
             UnavailableError: there is no leader, or the leader was lost during the call. In the second case, ``list``
@@ -125,6 +127,11 @@ class NimbusClient(SupervisorCalls):
         if not isinstance(topology, Topology):
             raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
         settings = _checked_conf({**topology.conf, **(conf or {})})
+        components = {one.id: one.component for one in topology.components.values()}
+        try:
+            check_needs(components, merge(defaults(), settings))
+        except ConfigError:  # unless the cluster has what is missing
+            check_needs(components, merge(self.configuration(), settings))
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
@@ -139,7 +146,7 @@ class NimbusClient(SupervisorCalls):
             )
             requests = _submit_requests(header, packed, progress)
             reply = self._call(lambda stub: stub.Submit(requests, timeout=60.0 + info.size / 1024**2), retry=False)
-        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
+        for sentence in warnings_of(components):
             warnings.warn(sentence, stacklevel=2)
         return reply.topology_id
 

@@ -32,10 +32,11 @@ ROWS_PER_ENTRY: Final = 1000
 CHECKPOINT: Final = "checkpoint"
 """The key of [lineage, txid, number of entries with rows]. The rows are under ("rows", 0), ("rows", 1) and so on."""
 
-NEEDED_SETTINGS: Final = (
-    "set topology.state.checkpoint.aligned to true, topology.state.provider to a durable provider, such as sqlite, and "
-    'topology.state.provider.config to its options, such as {"directory": "/var/lib/states"}'
+NEEDED_PROVIDER: Final = (
+    "topology.state.provider to a durable provider, such as sqlite",
+    'topology.state.provider.config to its options, such as {"directory": "/var/lib/states"}',
 )
+"""The settings of states that outlive their worker."""
 
 
 class ExactlyOnceSinkBolt(StatefulBolt):
@@ -59,8 +60,8 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     Not guaranteed: an order between the rows of different tasks. A topology that is killed between the two steps of a
     checkpoint has its last rows written when it is submitted again under its ``topology.state.id``.
 
-    Raises UsageError for a sink that is none, and ConfigError in ``prepare`` if checkpoints are not aligned or the
-    state provider is not durable.
+    Raises UsageError for a sink that is none, and ConfigError, at submission and in ``prepare``, if checkpoints are not
+    aligned or the state provider is not durable.
     """
 
     outputs = {"rejected": ["row", "reason"]}
@@ -77,18 +78,24 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         """The fields of the sink, which every input of this bolt must have; checked when the topology is built."""
         return tuple(self.sink.fields)
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
-        faults = []
+    def check_conf(self, component_id: str, conf: Mapping[str, Any]) -> None:
+        faults, needed = [], []
         if not conf["topology.state.checkpoint.aligned"]:
             faults.append("topology.state.checkpoint.aligned is false")
+            needed.append("topology.state.checkpoint.aligned to true")
         if not is_durable(conf):
             provider = conf["topology.state.provider"] or "memory"
             faults.append(f"the states of topology.state.provider {provider!r} do not survive their worker")
+            needed += NEEDED_PROVIDER
         if faults:
+            settings = " and ".join([part for part in (", ".join(needed[:-1]), needed[-1]) if part])
             raise ConfigError(
-                f"component {context.component_id!r} writes each row once with aligned checkpoints and durable states, "
-                f"and {' and '.join(faults)}: {NEEDED_SETTINGS}, or use RowSinkBolt, which writes at least once"
+                f"component {component_id!r} writes each row once with aligned checkpoints and durable states, and "
+                f"{' and '.join(faults)}: set {settings}, or use RowSinkBolt, which writes at least once"
             )
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self.check_conf(context.component_id, conf)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         super().init_state(state)

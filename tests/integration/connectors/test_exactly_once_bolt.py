@@ -15,8 +15,8 @@ from tupletree import BasicBolt, TopologyBuilder
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.sqlite import SqliteSink
-from tupletree.errors import TopologyError
-from tupletree.testing import LocalCluster, wait_until
+from tupletree.errors import ConfigError, TopologyError
+from tupletree.testing import DevCluster, LocalCluster, wait_until
 from tupletree.topology import Topology
 from tupletree.worker.core.task import TaskFailedError
 
@@ -101,26 +101,45 @@ IN_MEMORY: dict[str, Any] = {"topology.state.provider": None, "topology.state.pr
 LOST = "the states of topology.state.provider 'memory' do not survive their worker"
 
 
+ALIGN = "topology.state.checkpoint.aligned to true"
+PROVIDE = (
+    "topology.state.provider to a durable provider, such as sqlite",
+    'topology.state.provider.config to its options, such as {"directory": "/var/lib/states"}',
+)
+
+
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "fault", "needed"),
     [
-        (UNALIGNED, "topology.state.checkpoint.aligned is false"),
-        (IN_MEMORY, LOST),
-        (UNALIGNED | IN_MEMORY, f"topology.state.checkpoint.aligned is false and {LOST}"),
+        (UNALIGNED, "topology.state.checkpoint.aligned is false", ALIGN),
+        (IN_MEMORY, LOST, " and ".join(PROVIDE)),
+        (
+            UNALIGNED | IN_MEMORY,
+            f"topology.state.checkpoint.aligned is false and {LOST}",
+            f"{ALIGN}, {PROVIDE[0]} and {PROVIDE[1]}",
+        ),
     ],
 )
-def test_what_would_write_twice_or_never_is_refused_with_all_settings_that_are_needed(
-    cluster: LocalCluster, tmp_path: Path, path: Path, changes: dict[str, Any], fault: str
+def test_what_would_write_twice_or_never_is_refused_with_the_settings_that_are_missing(
+    cluster: LocalCluster, tmp_path: Path, path: Path, changes: dict[str, Any], fault: str, needed: str
 ) -> None:
     cluster.submit("words", topology(path, ROWS), conf(tmp_path, **changes))
     with pytest.raises(TaskFailedError) as refused:
         cluster.wait_until(lambda: bool(counts(path)), 30)
     assert (
-        f"component 'out' writes each row once with aligned checkpoints and durable states, and {fault}: set "
-        f"topology.state.checkpoint.aligned to true, topology.state.provider to a durable provider, such as sqlite, "
-        f'and topology.state.provider.config to its options, such as {{"directory": "/var/lib/states"}}, or use '
-        f"RowSinkBolt, which writes at least once"
+        f"component 'out' writes each row once with aligned checkpoints and durable states, and {fault}: set {needed}, "
+        f"or use RowSinkBolt, which writes at least once"
     ) in str(refused.value)
+
+
+def test_a_cluster_refuses_it_at_submission_unless_its_own_settings_have_what_is_missing(path: Path) -> None:
+    aligned = {"topology.state.checkpoint.aligned": True}
+    refusal = f"component 'out' writes each row once .*, and {LOST}: set topology.state.provider to"
+    with DevCluster(conf={"topology.state.provider": "zookeeper"}) as durable:
+        with pytest.raises(ConfigError, match=refusal):
+            durable.client.submit("words", topology(path, ROWS), aligned | {"topology.state.provider": "memory"})
+        durable.client.submit("words", topology(path, ROWS), aligned)
+        wait_until(lambda: counts(path) == dict(ROWS), 60, what="every row is written")
 
 
 def test_a_spout_without_positions_is_refused(path: Path) -> None:
