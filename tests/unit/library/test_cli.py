@@ -330,7 +330,7 @@ def test_what_a_topology_file_brings_is_above_file_and_environment_and_below_the
 
 def test_versions_are_counted_in_english() -> None:
     daemons = {"nimbus": {"1.0": 2}, "supervisor": {"1.0": 1, "1.1": 3}, "acker": {"1.0": 1}}
-    sentence = version._sentence({"daemons": daemons}, "1.0")
+    sentence = version.cluster_sentence({"daemons": daemons}, "1.0")
     assert sentence == (
         "cluster: 2 nimbuses 1.0, 1 supervisor 1.0, 3 supervisors 1.1, 1 acker 1.0; versions differ from the local "
         "version"
