@@ -14,7 +14,7 @@ from tupletree.component import Spout, is_positioned
 from tupletree.errors import TopologyError, UsageError
 from tupletree.streams import local_run
 from tupletree.streams.chained_spout import chained
-from tupletree.streams.drawing import drawn
+from tupletree.streams.drawing import Box, boxes, drawn
 from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
@@ -144,13 +144,21 @@ class StreamBuilder:
         """
         return explained(self._plan())
 
+    def graph(self) -> list[Box]:
+        """Return the components as boxes of a picture, for those who draw them: see ``tupletree.streams.drawing``.
+
+        Raises:
+            UsageError: there is no source, or two operators with a state have one name.
+        """
+        return boxes(self._plan())
+
     def __repr__(self) -> str:
         """The components, in one line."""
         return f"<StreamBuilder: {self._shown(lambda plan: ', '.join(one.id for one in plan.components))}>"
 
     def _repr_html_(self) -> str:
         """The graph of components, for notebooks."""
-        return self._shown(drawn, html.escape)
+        return self._shown(lambda plan: drawn(boxes(plan)), html.escape)
 
     def _shown(self, show: Callable[[Plan], str], quote: Callable[[str], str] = str) -> str:
         """Return the plan as ``show`` has it, or why there is none."""

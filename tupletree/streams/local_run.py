@@ -14,6 +14,9 @@ from tupletree.topology import Topology
 SETTINGS: Final = {"topology.state.checkpoint.interval.ms": 100}
 """A program with states ends when its last elements are in a checkpoint: nobody wants to wait for that."""
 
+NAME: Final = "program"
+"""The name of the topology in its LocalCluster."""
+
 _collected: dict[str, list[Any]] = {}
 """What is being collected, by the id of the Collector. Its copies in the tasks of a LocalCluster find it here."""
 
@@ -31,35 +34,51 @@ class Collector:
             found.append((key, element) if self.has_key else element)
 
 
-def run(topology: Topology, seconds: float, conf: Mapping[str, Any], is_over: Callable[[], bool]) -> None:
+class _PrintedErrors:
+    """Prints the errors that components report to standard error."""
+
+    def __init__(self) -> None:
+        self._printed = 0
+
+    def __call__(self, cluster: LocalCluster) -> None:
+        errors = cluster.errors(NAME)
+        for component, error in errors[self._printed :]:
+            print(f"component {component!r} reported {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        self._printed = len(errors)
+
+
+def run(
+    topology: Topology,
+    seconds: float,
+    conf: Mapping[str, Any],
+    is_over: Callable[[], bool],
+    watch: Callable[[LocalCluster], None] | None = None,
+) -> None:
     """Run a topology until ``is_over``, until all sources are at their end, or for ``seconds``; 0: without limit.
 
     At the end of all sources, event time ends too, and windows by the clock do: all windows and joins emit what they
     have.
 
-    Errors that components report are printed to standard error.
+    ``watch``: called several times per second, and at the end of the sources. The default prints errors that components
+    report to standard error.
 
     Raises:
         TaskFailedError: a component raised.
     """
-    shown = 0
+    watch = watch or _PrintedErrors()
     began_s = time.monotonic()
     with LocalCluster() as cluster:
-        cluster.submit("program", topology, {**SETTINGS, **conf})
+        cluster.submit(NAME, topology, {**SETTINGS, **conf})
 
         def look() -> bool:
-            nonlocal shown
-            errors = cluster.errors("program")
-            for component, error in errors[shown:]:
-                print(f"component {component!r} reported {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            shown = len(errors)
+            watch(cluster)
             is_late = bool(seconds) and time.monotonic() >= began_s + seconds
-            return is_over() or is_late or cluster.is_at_end("program")
+            return is_over() or is_late or cluster.is_at_end(NAME)
 
         cluster.wait_until(look, timeout=float("inf"))
-        if cluster.is_at_end("program") and not is_over():
-            cluster.finish("program")
-            look()
+        if cluster.is_at_end(NAME) and not is_over():
+            cluster.finish(NAME)
+            watch(cluster)
 
 
 def collect(collector: Collector, count: int, run_until: Callable[[Callable[[], bool]], None]) -> list[Any]:

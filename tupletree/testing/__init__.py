@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tupletree._devcluster import DevCluster, ProcessInfo
 from tupletree.testing.complete import Completed, PendingTuplesError, complete_topology
+from tupletree.testing.counts import ComponentCounts
 from tupletree.testing.feeder import FeederSpout
 from tupletree.testing.local_cluster import LocalCluster
 from tupletree.testing.recorder import Emitted, Recorder
@@ -22,6 +23,7 @@ from tupletree.testing.wait import wait_until
 
 __all__ = [
     "Completed",
+    "ComponentCounts",
     "CounterexampleError",
     "DevCluster",
     "Emitted",

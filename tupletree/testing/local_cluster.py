@@ -15,6 +15,7 @@ from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stores import memory_nodes
 from tupletree.config import TopologyConf
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
+from tupletree.testing.counts import ComponentCounts
 from tupletree.testing.local_topology import STEP_S, LocalTopology
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology, check_topology_name
@@ -137,6 +138,10 @@ class LocalCluster:
     def acked(self, name: str) -> dict[str, int]:
         """Return, for each spout, how many of its messages are acked, also those of which no tuple was emitted."""
         return self._find(name).acked
+
+    def counts(self, name: str) -> dict[str, ComponentCounts]:
+        """Return what each component has done, by component id. The numbers lag behind by what is being executed."""
+        return self._find(name).counts
 
     def is_at_end(self, name: str) -> bool:
         """True if every spout is a ReliableSpout that has read its source to the end, with all messages processed."""

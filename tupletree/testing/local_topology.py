@@ -14,7 +14,9 @@ from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.acker.ledger import Ledger
+from tupletree.outputs import RESERVED_PREFIXES
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
+from tupletree.testing.counts import ComponentCounts, counts_of
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
 from tupletree.worker.builder import Plan
@@ -26,6 +28,7 @@ from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
+from tupletree.worker.execution.task_stats import task_stats
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ class LocalTopology:
         self._timeout_s = conf["topology.message.timeout.secs"]
         self._next_rotation_s = clock() + self._timeout_s
         self._trees_expire = conf["topology.enable.message.timeouts"]
+        self._components = list(topology.components)
         spec = topology.spec()
         tasks = tasks_of(spec, conf)
         executors = executors_of(tasks, executor_counts(spec, conf))
@@ -179,6 +183,16 @@ class LocalTopology:
         for task in self.tasks:
             if isinstance(task, SpoutTask):
                 found[task.component_id] = found.get(task.component_id, 0) + task.counters.acked
+        return found
+
+    @property
+    def counts(self) -> dict[str, ComponentCounts]:
+        """The counts of the components of the user, of all their tasks."""
+        found = {id: ComponentCounts() for id in self._components if not id.startswith(RESERVED_PREFIXES)}
+        for executor in self.engine.executors:
+            for task in executor.tasks:
+                if task.component_id in found:
+                    found[task.component_id] += counts_of(task_stats(task, executor))
         return found
 
     @property

@@ -245,3 +245,23 @@ def test_wait_until_returns_what_its_predicate_returned(cluster: LocalCluster) -
     assert cluster.wait_until(lambda: "yes") == "yes"
     with pytest.raises(TimeoutError):
         cluster.wait_until(lambda: False, 0.05)
+
+
+def test_counts_are_those_of_the_components_of_the_user() -> None:
+    feeder = FeederSpout(["line"])
+    builder = TopologyBuilder()
+    builder.set_spout("lines", feeder)
+    builder.set_bolt("split", DoBasic(split, ["word"]), 3).shuffle_grouping("lines")
+    builder.set_bolt("count", Keep(Log())).fields_grouping("split", "word")
+    with LocalCluster() as cluster:
+        cluster.submit("words", builder.create_topology())
+        feeder.feed(["a b a"], msg_id=1)
+        feeder.feed(["c"], msg_id=2)
+        cluster.wait_until(lambda: cluster.counts("words")["count"].executed == 4)
+        counts = cluster.counts("words")
+        assert counts.keys() == {"lines", "split", "count"}
+        assert (counts["lines"].emitted, counts["split"].executed, counts["split"].emitted) == (2, 2, 4)
+        cluster.wait_until(lambda: cluster.counts("words")["lines"].acked == 2)
+        assert cluster.counts("words")["lines"].waiting == 0
+        with pytest.raises(NotFoundError, match="no topology named 'nobody' is running"):
+            cluster.counts("nobody")

@@ -1,0 +1,42 @@
+"""The counts of a component in a LocalCluster."""
+
+from __future__ import annotations  # pure
+
+from dataclasses import dataclass
+
+from tupletree.outputs import RESERVED_PREFIXES
+from tupletree.v1 import nimbus_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentCounts:
+    """The counts of all tasks of a component since the topology started, without checkpoints and watermarks.
+
+    Attributes:
+        executed: the tuples that a bolt has executed.
+        emitted: the tuples that were emitted, on all streams.
+        acked: the trees of a spout that are complete, or the tuples that a bolt has acked.
+        failed: the trees of a spout, or the tuples of a bolt, that failed.
+        waiting: the tuples that wait for a bolt, or the pending trees of a spout, now.
+    """
+
+    executed: int = 0
+    emitted: int = 0
+    acked: int = 0
+    failed: int = 0
+    waiting: int = 0
+
+    def __add__(self, other: ComponentCounts) -> ComponentCounts:
+        return ComponentCounts(
+            self.executed + other.executed,
+            self.emitted + other.emitted,
+            self.acked + other.acked,
+            self.failed + other.failed,
+            self.waiting + other.waiting,
+        )
+
+
+def counts_of(stats: nimbus_pb2.TaskStats) -> ComponentCounts:
+    """Return the counts of a task from its statistics."""
+    own = [one.emitted for one in stats.streams if not one.stream.startswith(RESERVED_PREFIXES)]
+    return ComponentCounts(stats.executed, sum(own), stats.acked, stats.failed, stats.queued + stats.pending)
