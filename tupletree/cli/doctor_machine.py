@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tupletree import _compiled
-from tupletree._devcluster.java import find_java, java_version, zookeeper_class_path
+from tupletree._devcluster.java import find_java, java_version
 from tupletree.config import KEYS, faults, load, load_explicit, read_file
 from tupletree.errors import ConfigError, UsageError
 
 MIN_FREE_BYTES: Final = 100 * 1024**2
 FEW_FREE_BYTES: Final = 1024**3
 FEW_OPEN_FILES: Final = 1024
+SPARK_PACKAGES: Final = frozenset({"pandas", "pyarrow", "pyspark"})
 
 _FILES: Final = re.compile(r"^tls\.(ca|cert|key)$|\.file$")
 _HIDDEN_EXTRAS: Final = frozenset({"dev", "docs", "all"})
@@ -45,15 +46,24 @@ def _packages() -> Iterator[Finding]:
     place = Path(_compiled.__file__).parents[1]
     yield Finding("tupletree", "ok", f"{metadata.version('tupletree')} in {place}, Python {platform.python_version()}")
     required, extras = requirements(metadata.requires("tupletree") or [])
-    missing = sorted(name for name in required if not _version(name))
-    if missing:
-        yield Finding("packages", "problem", f"not installed: {', '.join(missing)}", f"pip install {' '.join(missing)}")
-    else:
-        yield Finding("packages", "ok", ", ".join(f"{name} {_version(name)}" for name in sorted(required)))
+    yield package_finding({name: _version(name) for name in sorted(required)})
     lacking = {extra for extra, names in extras.items() if not all(map(_version, names))}
     there, away = sorted(extras.keys() - lacking), sorted(lacking)
     absent = f"; not installed: {', '.join(away)} (pip install 'tupletree[NAME]')" if away else ""
     yield Finding("extras", "ok", f"installed: {', '.join(there) or 'none'}{absent}")
+
+
+def package_finding(versions: Mapping[str, str]) -> Finding:
+    """Return the finding on required packages; ``versions``: "" for one that is not installed.
+
+    Without the packages of Spark, all else works: an installation may do without them on purpose.
+    """
+    missing = [name for name, version in versions.items() if not version]
+    if not missing:
+        return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
+    level: Literal["warning", "problem"] = "warning" if SPARK_PACKAGES.issuperset(missing) else "problem"
+    needs = "; Spark cannot run, nor the ZooKeeper of `tupletree dev`" if level == "warning" else ""
+    return Finding("packages", level, f"not installed: {', '.join(missing)}{needs}", f"pip install {' '.join(missing)}")
 
 
 def requirements(lines: list[str]) -> tuple[set[str], dict[str, set[str]]]:
@@ -99,17 +109,13 @@ def _hot_path() -> Finding:
 
 
 def _java() -> Iterator[Finding]:
-    needs = "`tupletree dev`, its ZooKeeper and Spark cannot start; all else does without"
     try:
         java = find_java()
     except UsageError as error:
-        yield Finding("java", "warning", f"no Java: {needs}", str(error))
-        return
-    yield Finding("java", "ok", f"Java {java_version(java)} at {java}")
-    try:
-        zookeeper_class_path()
-    except UsageError as error:
-        yield Finding("pyspark", "warning", f"no PySpark: {needs}", str(error))
+        sentence = "no Java: Spark cannot run, nor the ZooKeeper of `tupletree dev`; all else does without"
+        yield Finding("java", "warning", sentence, str(error))
+    else:
+        yield Finding("java", "ok", f"Java {java_version(java)} at {java}")
 
 
 def check_configuration(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tupletree.cli.doctor_machine import requirements
+from tupletree.cli.doctor_machine import package_finding, requirements
 from tupletree.cli.main import main
 
 NOWHERE = "nimbus.seeds=[127.0.0.1:1]"
@@ -116,3 +116,19 @@ def test_requirements_come_from_the_metadata_of_a_package() -> None:
         'pytest>=8; extra == "dev"',
     ]
     assert requirements(lines) == ({"click"}, {"redis": {"redis"}, "kafka": {"confluent-kafka"}})
+
+
+@pytest.mark.parametrize(
+    ("versions", "level", "sentence"),
+    [
+        ({"click": "8.1", "pyspark": "4.3"}, "ok", "click 8.1, pyspark 4.3"),
+        ({"click": "8.1", "pyspark": ""}, "warning", "not installed: pyspark; Spark cannot run, nor the ZooKeeper"),
+        ({"click": "", "pyspark": ""}, "problem", "not installed: click, pyspark"),
+    ],
+)
+def test_missing_packages_are_a_problem_unless_only_spark_needs_them(
+    versions: dict[str, str], level: str, sentence: str
+) -> None:
+    finding = package_finding(versions)
+    assert finding.level == level and finding.sentence.startswith(sentence)
+    assert bool(finding.advice) == (level != "ok")
