@@ -16,7 +16,7 @@ from tupletree.connectors.log_positions import StoredPositions, check_log_id
 from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
 from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import ReportedFailedException, UnavailableError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 
@@ -257,4 +257,6 @@ def _trouble(error: Exception) -> str:
     """Return what is wrong with a source. The error of a file is not that of a connection."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"not available: {error}"
+    if isinstance(error, ReportedFailedException):  # of a source that answers
+        return str(error)
     return f"the connection is lost: {error}"

@@ -23,6 +23,7 @@ from tupletree.keyed.settings import (
     invalid_key,
     key_fields,
     late_report,
+    unit_doubt,
 )
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
@@ -81,7 +82,7 @@ class KeyedProcess(BasicStatefulBolt):
         key: the key field, or several. Group the input by these fields, or by some of them. Values of a key are str,
             bytes or int; a key of one field may also be a tuple of these.
         event_time: the field with the event time: milliseconds of Unix time, or a datetime with a time zone. None:
-            there is no event time.
+            there is no event time. A task reports an error once if its first time looks like seconds or microseconds.
         max_lag: how far a tuple's event time may be behind the newest of the same sending task. Required with
             ``event_time``; zero if the times of every sending task ascend.
         idle_timeout: after this time without a tuple, a sending task does not hold the watermark back. Choose it well
@@ -108,6 +109,7 @@ class KeyedProcess(BasicStatefulBolt):
     _late: int = 0
     _late_logged: int = 0
     _newest_late_s: float = 0.0
+    _has_seen_time: bool = False  # a tuple with an event time in whole milliseconds came
     _report_late_at: int = 1
 
     def on_tuple(self, tup: Tuple, state: KeyState[Any], timers: Timers) -> Yielded:
@@ -174,6 +176,10 @@ class KeyedProcess(BasicStatefulBolt):
         at = tup[time_field]
         if type(at) is not int or not -MAX_EVENT_TIME_MS <= at <= MAX_EVENT_TIME_MS:
             at = event_time_ms(self.context.component_id, time_field, tup)
+        elif not self._has_seen_time:
+            self._has_seen_time = True
+            if (doubt := unit_doubt(at)) is not None:
+                self.collector.report_error(doubt)
         watermark, events = progress.watermark, progress.events
         if self._follows_tuples:
             watermark.came(tup.source_task, at)  # never above the tuple's own time, unless the tuple is late

@@ -5,7 +5,7 @@ from __future__ import annotations  # pure
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from tupletree.errors import ReportedFailedException, TopologyError, UsageError
 from tupletree.tuples import Tuple
@@ -17,6 +17,12 @@ MAX_TIME_MS = 1 << 60
 
 MAX_EVENT_TIME_MS = MAX_TIME_MS // 2
 """The largest event time, and the negative of the smallest: it has room for timers after it."""
+
+SECONDS_LIKE: Final = (10**8, 10**10)
+"""Milliseconds from 2 January to 26 April 1970, and seconds from 1973 to 2286."""
+
+MICROSECONDS_LIKE: Final = 10**14
+"""Milliseconds of the year 5138, and microseconds of 1973."""
 
 
 _MAX_LAG_MISSING = (
@@ -134,6 +140,17 @@ def late_report(late: int, at_ms: int, watermark_ms: int, remedy: str) -> UsageE
         f"{are} dropped, the newest with the event time {_shown(at_ms)}, behind the watermark {_shown(watermark_ms)}: "
         f"{remedy}"
     )
+
+
+def unit_doubt(at_ms: int) -> UsageError | None:
+    """Return the error that reports an event time that looks like seconds or microseconds; None for any other time."""
+    if SECONDS_LIKE[0] <= at_ms < SECONDS_LIKE[1]:
+        unit = "seconds"
+    elif at_ms >= MICROSECONDS_LIKE:
+        unit = "microseconds or less"
+    else:
+        return None
+    return UsageError(f"event time {_shown(at_ms)} looks like {unit}: times are milliseconds since 1970")
 
 
 def _shown(time_ms: int) -> str:

@@ -63,6 +63,27 @@ def test_a_late_tuple_goes_to_its_stream_and_not_to_on_tuple() -> None:
     assert len(recorder.acked) == 4
 
 
+@pytest.mark.parametrize(
+    ("at", "doubt"),
+    [
+        (0, None),
+        (100_000, None),
+        (-(10**9), None),
+        (86_400_000, None),
+        (1_795_469_960, "event time 1795469960 (1970-01-21T18:44:29.960+00:00) looks like seconds"),
+        (1_795_469_960_000, None),
+        (
+            1_795_469_960_000_000,
+            "event time 1795469960000000 (outside the years 1 to 9999) looks like microseconds or less",
+        ),
+    ],
+)
+def test_a_first_time_that_is_not_in_milliseconds_is_reported_once(at: int, doubt: str | None) -> None:
+    recorder = run_bolt(Sums(), rows(("a", at, 1), ("a", at + 1, 2)))
+    expected = [] if doubt is None else [f"{doubt}: times are milliseconds since 1970"]
+    assert [str(error) for error in recorder.errors] == expected
+
+
 def test_late_tuples_that_are_dropped_are_reported_whenever_their_number_has_doubled() -> None:
     class Dropping(Sums):
         late_stream = None
@@ -86,7 +107,8 @@ def test_an_event_time_in_a_wrong_unit_shows_in_the_report_of_late_tuples() -> N
 
     at_ms = 1_767_268_800_000
     recorder = run_bolt(Dropping(), rows(("a", at_ms * 1000, 1), ("a", at_ms, 1)))
-    [error] = recorder.errors
+    doubt, error = recorder.errors
+    assert "looks like microseconds" in str(doubt)
     assert "the event time 1767268800000 (2026-01-01T12:00:00.000+00:00)" in str(error)
     assert "the watermark 1767268800000000 (outside the years 1 to 9999)" in str(error)
 

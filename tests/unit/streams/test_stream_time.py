@@ -242,6 +242,13 @@ def test_an_element_with_a_time_in_nanoseconds_fails_alone(capfd: pytest.Capture
     assert "event_time returned 1700000000000000000; a whole number of milliseconds" in capfd.readouterr().err
 
 
+def test_times_in_seconds_are_reported_once(capfd: pytest.CaptureFixture[str]) -> None:
+    timed = StreamBuilder().source([1_795_469_960, 1_795_469_961]).event_time(int, max_lag=5 * MS)
+    counted = timed.key_by(lambda at: "all").window(Tumbling(10 * MS)).count()
+    assert [window.value for _, window in collected(counted)] == [2]
+    assert capfd.readouterr().err.count("looks like seconds: times are milliseconds since 1970") == 1
+
+
 def test_a_side_of_a_join_may_be_merged_from_several_components() -> None:
     builder = StreamBuilder()
     left = clicks(builder, CLICKS)

@@ -38,12 +38,17 @@ def kafka() -> Any:
 
 
 @contextlib.contextmanager
-def connection_errors() -> Iterator[None]:
-    """Raise the errors of the client as ConnectionError."""
+def connection_errors(config: Mapping[str, Any]) -> Iterator[None]:
+    """Raise the errors of the client as ConnectionError. ``config``: the client's, whose brokers the message names."""
     try:
         yield
     except kafka().KafkaException as error:
-        raise ConnectionError(text_of(error)) from error
+        raise connection_error(config, text_of(error)) from error
+
+
+def connection_error(config: Mapping[str, Any], text: str) -> ConnectionError:
+    """Return the error of a connection, with the addresses of the brokers."""
+    return ConnectionError(f"the brokers {config['bootstrap.servers']}: {text}")
 
 
 def text_of(error: Any) -> str:

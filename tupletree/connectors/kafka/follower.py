@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tupletree.connectors.kafka.client import connection_errors, kafka, text_of
+from tupletree.connectors.kafka.client import connection_error, connection_errors, kafka, text_of
 from tupletree.connectors.kafka.positions import Place, place_named
 from tupletree.connectors.log_source import (
     Assigned,
@@ -43,7 +43,8 @@ class KafkaFollower(LogFollower):
 
     def __init__(self, config: Mapping[str, Any], record_of: Callable[[Any], LogRecord], *, commits: bool) -> None:
         self._client = kafka()
-        with connection_errors():
+        self._config = config
+        with connection_errors(self._config):
             self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit, "error_cb": self._on_error})
         self._record_of = record_of
         self._commits = commits
@@ -68,7 +69,7 @@ class KafkaFollower(LogFollower):
         if self._failures:
             raise self._failures.pop(0)
         self._look()
-        with connection_errors():
+        with connection_errors(self._config):
             messages, self._held = self._held, ()
             messages = messages or self._consumer.consume(limit, 0) or self._consumer.consume(1, wait_s)
         events, self._events = self._events, []
@@ -97,7 +98,7 @@ class KafkaFollower(LogFollower):
         if time.monotonic() - self._polled_s < PAUSE_AFTER_S:
             time.sleep(wait_s)
             return
-        with connection_errors():
+        with connection_errors(self._config):
             if not self._is_paused:
                 self._is_paused = True
                 self._consumer.pause(self._assignment())
@@ -151,7 +152,7 @@ class KafkaFollower(LogFollower):
         elif error.code() in {codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE} and name in self._next:
             self._failures.append(self._reset(name, found))
         elif error.fatal():
-            raise ConnectionError(error.str())
+            raise connection_error(self._config, error.str())
         elif not error.retriable() and error.code() not in {codes._TRANSPORT, codes._RESOLVE, codes._TIMED_OUT}:
             self._failures.append(FailedException(f"Kafka: {error.str()}"))
 
@@ -164,7 +165,7 @@ class KafkaFollower(LogFollower):
     def _reset(self, name: str, found: dict[str, list[LogRecord]]) -> FailedException:
         """Go on with the first message that is left of a partition."""
         place, position = place_named(name), self._next[name]
-        with connection_errors():
+        with connection_errors(self._config):
             first, end = self._consumer.get_watermark_offsets(self._at(name), timeout=ANSWER_S)
             self._next[name] = first
             if self._is_incremental:  # the client cannot seek after such an error
@@ -189,7 +190,7 @@ class KafkaFollower(LogFollower):
             self._retry_at_s = now_s + RETRY_EVERY_S
             self._commit(is_async=True)
         if self._away_at_s and now_s >= self._away_at_s:
-            with connection_errors():
+            with connection_errors(self._config):
                 self._consumer.list_topics(timeout=1)
             self._away_at_s = 0.0
 

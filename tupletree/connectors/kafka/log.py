@@ -24,7 +24,7 @@ from tupletree.connectors.kafka.positions import names, place_named
 from tupletree.connectors.kafka.reader import RangeReader
 from tupletree.connectors.kafka.shares import GroupMember, ShareReader
 from tupletree.connectors.log_source import Bounds, LogFollower, LogRecord, LogSource
-from tupletree.errors import FailedException
+from tupletree.errors import FailedException, ReportedFailedException
 
 GLANCE_S: Final = 0.1
 """The maximum time that a question without a given time waits for brokers."""
@@ -99,10 +99,17 @@ class KafkaLog(LogSource):
         self._times: Any = None
 
     def open(self) -> None:
-        with connection_errors():
+        with connection_errors(self.config):
             if self.waits_for_brokers:
-                kafka().admin.AdminClient(self.config).list_topics(timeout=TIMES_S)
+                self._check_topics(kafka().admin.AdminClient(self.config).list_topics(timeout=TIMES_S).topics)
             self._offsets = TopicOffsets(self.config, self.topics)
+
+    def _check_topics(self, known: Mapping[str, Any]) -> None:
+        """Raise ReportedFailedException if none of the topics exists. Those that do are read without the others."""
+        if not any(topic in known for topic in self.topics):
+            topics = ", ".join(repr(topic) for topic in self.topics)
+            what = f"there is no topic {topics}, or it may not be read"
+            raise ReportedFailedException(f"the brokers {self.bootstrap_servers}: {what}")
 
     def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower:
         make = record_of if self.has_metadata else plain_record_of

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from tupletree.connectors.kafka.client import connection_errors, text_of
+from tupletree.connectors.kafka.client import connection_error, connection_errors, text_of
 from tupletree.connectors.kafka.follower import ANSWER_S, AWAY_S, KafkaFollower
 from tupletree.connectors.kafka.positions import Place
 from tupletree.connectors.log_source import Assigned, LogRecord, Revoked
@@ -76,7 +76,8 @@ class GroupMember(KafkaFollower):
         try:
             committed = consumer.committed(list(partitions), timeout=ANSWER_S) if partitions else []
         except self._client.KafkaException as error:
-            raise ConnectionError(f"the positions of the group are not known: {text_of(error)}") from error
+            what = f"the positions of the group are not known: {text_of(error)}"
+            raise connection_error(self._config, what) from error
         offsets = {Place(at.topic, at.partition).name: at.offset for at in committed}
         self._waiting.update(name for name, offset in offsets.items() if offset < 0)
         self._report_at_s = time.monotonic() + AWAY_S
@@ -115,7 +116,7 @@ class GroupMember(KafkaFollower):
         self._look_at_s = now_s + LOOK_AGAIN_S
         begun, cause = self._begun()
         if begun:
-            with connection_errors():
+            with connection_errors(self._config):
                 self._read(begun)
         if cause is not None and now_s >= self._report_at_s:
             self._report_at_s = now_s + AWAY_S
@@ -176,7 +177,7 @@ class ShareReader(KafkaFollower):
         except FailedException:  # not known now
             self._look_at_s = now_s + LOOK_AGAIN_S
         if new:
-            with connection_errors():
+            with connection_errors(self._config):
                 self._consumer.incremental_assign([self._at(event.partition, event.start) for event in new])
             self._next.update({event.partition: event.start for event in new})
             self._events += new

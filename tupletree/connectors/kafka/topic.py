@@ -13,6 +13,7 @@ from tupletree.connectors.kafka.client import (
     checked_client_config,
     checked_servers,
     checked_topic,
+    connection_error,
     connection_errors,
     kafka,
     mistake,
@@ -47,7 +48,7 @@ class KafkaTopic(Sink):
         self._producer: Any = None
 
     def open(self) -> None:
-        with connection_errors():
+        with connection_errors(self.config):
             producer = kafka().Producer(self.config)
             producer.list_topics(timeout=OPEN_S)
         self._producer = producer
@@ -74,7 +75,7 @@ class KafkaTopic(Sink):
         self._producer.flush()
         for failure in failed.values():
             if failure.fatal():
-                raise ConnectionError(failure.str())
+                raise connection_error(self.config, failure.str())
         if not failed:
             return {}
         failures = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
