@@ -70,6 +70,8 @@ class SinkBolt(BatchingBolt):
 
     blocking = True
     max_batch, max_wait_s = 500, 0.01
+    settled_by: ClassVar[str] = ""
+    """The sink of the same system that writes with checkpoints, if there is one."""
 
     def __init__(self, sink: Sink, format: Format | None = None, *, id_field: str | None = None) -> None:
         check_instance(type(self).__name__, "sink", sink, Sink, "an instance of a Sink")

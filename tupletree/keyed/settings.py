@@ -101,9 +101,17 @@ def optional_ms(component: str, name: str, value: Any) -> int | None:
 
 def milliseconds(component: str, name: str, value: Any, least_ms: int = 1) -> int:
     """Return a time in whole milliseconds. Raises TopologyError if it is no timedelta of at least ``least_ms``."""
-    if not isinstance(value, dt.timedelta) or value < least_ms * MILLISECOND:
-        refuse(component, name, f"must be a timedelta of at least {least_ms} ms, not {value!r}")
-    return round(value / MILLISECOND)
+    if fault := duration_fault(value, least_ms):
+        refuse(component, name, fault)
+    duration: dt.timedelta = value
+    return round(duration / MILLISECOND)
+
+
+def duration_fault(value: Any, least_ms: int = 1) -> str:
+    """Return why a value is no timedelta of at least ``least_ms``; "" if it is one."""
+    if isinstance(value, dt.timedelta) and value >= least_ms * MILLISECOND:
+        return ""
+    return f"must be a timedelta of at least {least_ms} ms, not {value!r}"
 
 
 def refuse(component: str, name: str, fault: str) -> NoReturn:

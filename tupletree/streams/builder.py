@@ -14,6 +14,7 @@ from tupletree.component import Spout, is_positioned
 from tupletree.errors import TopologyError, UsageError
 from tupletree.streams import local_run
 from tupletree.streams.chained_spout import chained
+from tupletree.streams.checks import advise_record
 from tupletree.streams.drawing import Box, boxes, drawn
 from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
@@ -126,12 +127,14 @@ class StreamBuilder:
         for record in plan.records:
             register(record)  # so that its objects travel, also inside of others, and are stored in states
         builder = TopologyBuilder()
-        for component in plan.components:
-            _add(builder, component, guarantee == "exactly_once")
         try:
+            for component in plan.components:
+                _add(builder, component, guarantee == "exactly_once")
             topology = builder.create_topology()
         except TopologyError as error:
             _refuse_unpicklable(plan, error)
+            for component in plan.components:
+                advise_record(component.id, component.inputs, error)
             raise
         topology.conf.update(SETTINGS[guarantee])
         return topology
@@ -254,8 +257,8 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
             )
         if isinstance(part, Part) and part.settles is False:
             raise UsageError(
-                f"exactly_once cannot hold: sink '{component.id}' cannot write with a checkpoint; use a sink such as "
-                f"PostgresSink, or at_least_once"
+                f"exactly_once cannot hold: sink '{component.id}' cannot write with a checkpoint; {part.instead}, or "
+                f"at_least_once"
             )
 
 

@@ -17,6 +17,7 @@ from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
 from tupletree.keyed import KeyedProcess
+from tupletree.streams.checks import check_times, settling
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
 from tupletree.streams.layout import Layout, guarded_annotation, item_annotation, record_of, return_annotation
@@ -124,6 +125,7 @@ def values(parent: Operator, name: str) -> Operator:
 def event_time(parent: Operator, time: EventTime, name: str) -> Operator:
     """Add the operator that gives elements event times. Raises UsageError as ``narrow``."""
     check_function("event_time", time.function)
+    check_times(time.max_lag, time.idle_timeout)
     layout = dataclasses.replace(parent.layout, has_time=True)
     settings = {"max_lag": time.max_lag, "idle_timeout": time.idle_timeout}
     return Operator(Kind.EVENT_TIME, name, "event_time", (parent,), time.function, layout, None, settings)
@@ -212,7 +214,8 @@ def sink(
             lambda edges, chain, exact: ExactlyOnceSinkBolt(target) if exact else RowSinkBolt(target), settles=True
         )
     elif isinstance(target, Bolt | BasicBolt):
-        part = dataclasses.replace(_part_of(parent, target), settles=isinstance(target, ExactlyOnceSinkBolt))
+        settles, instead = isinstance(target, ExactlyOnceSinkBolt), settling(target)
+        part = dataclasses.replace(_part_of(parent, target), settles=settles, instead=instead)
     else:
         hint = ": peek calls a function with each element" if callable(target) else ""
         raise UsageError(f"sink takes a sink of tupletree.connectors or a bolt, not {target!r}{hint}")

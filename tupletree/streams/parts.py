@@ -29,6 +29,7 @@ class Part:
         takes_chain: narrow operators that follow run in the bolt; otherwise in a component of their own.
         is_stateful: it has a state, which must keep its name.
         settles: what it writes to other systems is settled with a checkpoint; None: it writes nothing that we know of.
+        instead: what to use if it must be settled and is not.
     """
 
     make: Callable[[Sequence[Edge], Chain, bool], Any]
@@ -42,3 +43,4 @@ class Part:
     takes_chain: bool = False
     is_stateful: bool = False
     settles: bool | None = None
+    instead: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 
 from tupletree.errors import UsageError
 from tupletree.keyed import CountWindow
+from tupletree.streams.checks import check_window
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.layout import TIME, Layout, record_of, return_annotation
 from tupletree.streams.operators import check_fold, check_function
@@ -37,6 +38,7 @@ def windowed(
     check_fold(title, fold)
     if unknown := ", ".join(emission.keys() - Emission.__optional_keys__):
         raise UsageError(f"window has no setting {unknown}; it has {', '.join(sorted(Emission.__optional_keys__))}")
+    check_window(window, emission)
     is_timed = not is_processing and not isinstance(window, CountWindow)
     if is_timed and not parent.layout.has_time:
         raise UsageError(f"{title} of a window {TIME_NEEDED}, or say window(…, processing_time=True)")

@@ -12,10 +12,15 @@ from tupletree import BasicBolt, Spout
 from tupletree.backoff import Backoff
 from tupletree.component import BasicCollector
 from tupletree.connectors.files import FileSpout
+from tupletree.connectors.formats import Text
+from tupletree.connectors.kafka import KafkaBolt
+from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import UsageError
 from tupletree.streams import Stream, StreamBuilder
 from tupletree.tuples import Tuple
+
+SINK = SqliteSink("numbers.db", "numbers", {"number": "int", "double": "int"}, key="number")
 
 
 def numbers(builder: StreamBuilder | None = None, name: str = "numbers") -> Stream[int]:
@@ -183,7 +188,20 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a sink that cannot commit": (
         lambda: ((s := numbers()).sink(Discard()), s.builder.topology("exactly_once")),
-        "exactly_once cannot hold: sink 'numbers-sink' cannot write with a checkpoint",
+        "sink 'numbers-sink' cannot write with a checkpoint; use a sink such as PostgresSink, or at_least_once",
+    ),
+    "a bolt for Kafka": (
+        lambda: ((s := numbers()).sink(KafkaBolt("b:1", "t", Text("value"))), s.builder.topology("exactly_once")),
+        "sink 'numbers-sink' cannot write with a checkpoint; use KafkaSink, or at_least_once",
+    ),
+    "a sink in its bolt": (
+        lambda: ((s := numbers()).sink(RowSinkBolt(SINK)), s.builder.topology("exactly_once")),
+        "cannot write with a checkpoint; pass the sink itself, the SqliteSink, without RowSinkBolt, or at_least_once",
+    ),
+    "columns of a lambda's results": (
+        lambda: ((s := numbers()).map(lambda n: (n, 2 * n)).sink(SINK), s.builder.topology()),
+        r"\(its fields: value\): it is not known that the elements have named fields; annotate the result of the "
+        r"function that makes them with a NamedTuple or dataclass, or name the columns: sink\(…, fields=\[…\]\)",
     ),
     "a state without acks": (
         lambda: numbers().key_by(str).count().builder.topology("at_most_once"),

@@ -304,6 +304,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: timed().window(Tumbling(MS), lateness=MS).count(),  # type: ignore[call-arg]
         "window has no setting lateness; it has allowed_lateness, early_count, early_every",
     ),
+    "a lag that is text": (
+        lambda: numbers().event_time(lambda n: n, max_lag="10s"),  # type: ignore[arg-type]
+        "^event_time: max_lag must be a timedelta of at least 0 ms, not '10s'",
+    ),
+    "a gap that is text": (
+        lambda: timed().window(Session("30s")).count(),  # type: ignore[arg-type]
+        "^Session: gap must be a timedelta of at least 1 ms, not '30s'",
+    ),
+    "a lateness that is a number": (
+        lambda: timed().window(Tumbling(MS), allowed_lateness=5).count(),  # type: ignore[arg-type]
+        "^window: allowed_lateness must be a timedelta of at least 0 ms, not 5",
+    ),
     "no window": (timed().window(5).count().builder.topology, "bolt 'numbers-window-count': window"),  # type: ignore[arg-type]
 }
 

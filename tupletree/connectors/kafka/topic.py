@@ -107,6 +107,7 @@ class KafkaBolt(SinkBolt):
     """
 
     max_batch = 5000
+    settled_by = "KafkaSink"
 
     def __init__(
         self,
