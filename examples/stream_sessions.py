@@ -70,8 +70,9 @@ def put_clicks(count: int) -> None:
     producer = Producer({"bootstrap.servers": KAFKA})
     for number in range(count):
         at_s = 1_795_000_000 + number + 3600 * (number // 600)
-        click = {"user": f"user{number % 10}", "at": 1000 * at_s, "page": f"/{number % 7}"}
-        producer.produce("clicks", json.dumps(click).encode(), click["user"].encode())
+        user = f"user{number % 10}"
+        click = {"user": user, "at": 1000 * at_s, "page": f"/{number % 7}"}
+        producer.produce("clicks", json.dumps(click).encode(), user.encode())
         producer.poll(0)
     producer.flush()
 
