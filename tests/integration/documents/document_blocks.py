@@ -25,7 +25,8 @@ _MASKS: Final = (
     (r"\b(\w+)-\d+-\d{10}\b", r"\1-ID"),
     (r"\b[0-9a-f]{12,}\b", "ID"),
     (r"\b\d[\d,]*(\.\d+)? ?(ms|s|m|h)\b( \d+ ?(s|m)\b)?", "DURATION"),
-    (r"─+", ""),
+    (r"hot path: (compiled|plain Python)", "hot path"),
+    (r"waiting for [^,]+, at most", "waiting, at most"),
 )
 _RATES: Final = re.compile(r"per second|/s\b|execute ms")
 _CONNECTED: Final = re.compile(r".*: connected|running \w+ for DURATION")
@@ -73,9 +74,18 @@ def masked(output: str, how: frozenset[str], directory: str = HOME) -> list[str]
     for line in output.splitlines():
         is_table = bool(line.strip()) and (is_table or bool(_RATES.search(line)))
         text = re.sub(r"\d[\d,.]*|(?<= )-(?= |$)", "N", line) if is_table or "numbers vary" in how else line
-        lines.append(" ".join(text.split()))
+        lines.append(" ".join(text.replace("─", " ").split()))
     lines = [line for line in lines if line]
     # What standard error shows at moments of its own is compared before the rest.
     connected = sorted(line for line in lines if _CONNECTED.fullmatch(line))
     others = [line for line in lines if not _CONNECTED.fullmatch(line)]
     return connected + (sorted(others) if "in any order" in how else others)
+
+
+def is_shown(output: str, shown: str, how: frozenset[str], directory: str) -> bool:
+    """True if an output is the shown one, or with other lines between, if ``how`` says so."""
+    lines, wanted = masked(output, how, directory), masked(shown, how)
+    if "with other lines" not in how:
+        return lines == wanted
+    rest = iter(lines)
+    return all(line in rest for line in wanted)
