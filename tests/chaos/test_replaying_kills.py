@@ -55,9 +55,11 @@ def test_all_poison_and_nothing_else_is_in_the_dead_letters(cluster: DevCluster,
 @pytest.mark.parametrize("document", FIRST_PROGRAMS)
 def test_the_first_programs_count_no_word_too_seldom(cluster: DevCluster, tmp_path: Path, document: str) -> None:
     heading = FIRST_PROGRAMS[document]
-    program = (ROOT / document).read_text().partition(heading + "\n")[2].partition("```python\n")[2].partition("```")[0]
+    program = (ROOT / document).read_text().partition(f"{heading}\n")[2].partition("```python")[2]
+    program = program.partition("\n")[2].partition("```")[0]
     text = program + "".join(f"# {number % 100} to be or not to be\n" for number in range(30_000))
-    truth, name = Counter(text.split()), heading.rpartition(" ")[2].lower()
+    words = filter(str.isalpha, text.split()) if "str.isalpha" in program else text.split()
+    truth, name = Counter(words), heading.rpartition(" ")[2].lower()
     (tmp_path / "words.py").write_text(text)
     states = tmp_path / "states"
     nimbus = next(one for one in cluster.processes if one.role == "nimbus")
