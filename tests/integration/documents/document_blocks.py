@@ -25,7 +25,7 @@ _MASKS: Final = (
     (r"\b(\w+)-\d+-\d{10}\b", r"\1-ID"),
     (r"\b[0-9a-f]{12,}\b", "ID"),
     (r"\b\d[\d,]*(\.\d+)? ?(ms|s|m|h)\b( \d+ ?(s|m)\b)?", "DURATION"),
-    (r"hot path: (compiled|plain Python)", "hot path"),
+    (r"hot path: (compiled|plain Python.*)", "hot path"),
     (r"waiting for [^,]+, at most", "waiting, at most"),
 )
 _RATES: Final = re.compile(r"per second|/s\b|execute ms")
