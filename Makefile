@@ -43,8 +43,8 @@ LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SE
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
 
-.PHONY: help setup java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check format
-.PHONY: docs proto proto-check dist bench clean
+.PHONY: help setup lock java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check
+.PHONY: format docs proto proto-check dist bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ $(INSTALLED): pyproject.toml deploy/setup/python.sh
 $(COMPILED): $(INSTALLED) $(COMPILES)
 	@$(PYTHON) setup.py -q build_ext --inplace
 	@touch $@
+
+lock: $(INSTALLED) ## write uv.lock: the newest version of each dependency that pyproject.toml permits
+	@$(VENV)/bin/uv lock --quiet --upgrade --no-config --default-index https://pypi.org/simple
 
 java:
 	@sh deploy/setup/java.sh

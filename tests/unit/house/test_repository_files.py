@@ -96,3 +96,14 @@ def test_the_hooks_run_programs_of_the_environment_and_scripts_of_the_project() 
         program = hook["entry"].split()[0]
         assert program == "sh" or program.startswith(".venv/bin/")
         assert [one for one in hook["entry"].split() if one.startswith(".ci/") and not (ROOT / one).exists()] == []
+
+
+def test_the_lock_is_of_these_dependencies_and_names_no_private_index() -> None:
+    text = (ROOT / "uv.lock").read_text()
+    assert set(re.findall(r"https?://([^/\"]+)", text)) <= {"pypi.org", "files.pythonhosted.org"}
+    [own] = [package for package in tomllib.loads(text)["package"] if package["name"] == "tupletree"]
+    extras = project()["optional-dependencies"]
+    asked = [*project()["dependencies"], *(one for name in extras for one in extras[name])]
+    names = {re.split(r"[^A-Za-z0-9_.-]", one, maxsplit=1)[0].lower().replace("_", "-") for one in asked}
+    locked = {one["name"] for one in own["metadata"]["requires-dist"]}
+    assert locked - {"tupletree"} == names - {"tupletree"}, "run: make lock"  # an extra may name other extras of ours
