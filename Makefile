@@ -139,6 +139,6 @@ bench: setup ## measure word count on this machine; the result also goes to benc
 	@$(PYTHON) -m bench.word_count $(BENCH_ARGS)
 
 clean: ## remove what builds and checks leave behind (.venv stays)
-	rm -f tupletree/_compiled/*.so tupletree/_compiled/SOURCES $(COMPILED)
+	rm -f tupletree/_compiled/*.so tupletree/_compiled/SOURCES* $(COMPILED)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

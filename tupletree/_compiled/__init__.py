@@ -49,7 +49,8 @@ MODULES = (
     "tupletree.acker.scalar_ops",
 )
 DIRECTORY = Path(__file__).parent
-DIGEST = "SOURCES"
+DIGEST = f"SOURCES-{sys.implementation.cache_tag}"
+"""One file per interpreter, since the compiled modules of several interpreters lie side by side."""
 
 
 def source_of(module: str) -> Path:

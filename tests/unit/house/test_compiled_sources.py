@@ -71,6 +71,13 @@ def test_it_is_all_of_them_or_none(tmp_path: Path, lost: str) -> None:
     assert "plain Python (nothing was compiled" in choice(module)
 
 
+def test_what_another_interpreter_compiled_from_these_sources_says_nothing_of_our_modules(tmp_path: Path) -> None:
+    module = copy(tmp_path)
+    (module.parent / _compiled.DIGEST).unlink(missing_ok=True)
+    (module.parent / "SOURCES-cpython-399").write_text(_compiled.digest())
+    assert "plain Python (nothing was compiled" in choice(module)
+
+
 def test_every_definition_file_stands_beside_a_module_that_is_compiled() -> None:
     definitions = {path for folder in ("tupletree", "worker", "acker") for path in (ROOT / folder).rglob("*.pxd")}
     assert definitions == {_compiled.source_of(module).with_suffix(".pxd") for module in _compiled.MODULES}
