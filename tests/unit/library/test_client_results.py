@@ -92,6 +92,11 @@ def names_of(kind: type[Any]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
+def is_repeated(field: FieldDescriptor) -> bool:
+    """``FieldDescriptor.is_repeated``, which protobuf 5 does not have."""
+    return bool(field.default_value == [])
+
+
 def filled(message: Descriptor, numbers: count[int]) -> Message:
     """Return a message in which every field has a value, and no two fields the same."""
     made: Message = GetMessageClass(message)()
@@ -102,11 +107,11 @@ def filled(message: Descriptor, numbers: count[int]) -> Message:
                 getattr(made, field.name)[key].CopyFrom(filled(value.message_type, numbers))
             else:
                 getattr(made, field.name)[key] = scalar(value, numbers)
-        elif field.message_type is not None and field.is_repeated:
+        elif field.message_type is not None and is_repeated(field):
             getattr(made, field.name).extend(filled(field.message_type, numbers) for _ in range(2))
         elif field.message_type is not None:
             getattr(made, field.name).CopyFrom(filled(field.message_type, numbers))
-        elif field.is_repeated:
+        elif is_repeated(field):
             getattr(made, field.name).extend(scalar(field, numbers) for _ in range(2))
         else:
             setattr(made, field.name, scalar(field, numbers))
