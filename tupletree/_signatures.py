@@ -173,8 +173,8 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.grouping.CustomGrouping": _kind(nothing="prepare", values="choose_tasks"),
     "tupletree.spark.batch_bolt.SparkBatchBolt": _kind(values="process"),
     "tupletree.spark.pipeline.Pipeline": _kind(values="process emit"),
-    "tupletree.spark.source.Source": _kind(values="spout divide dataframe", rows="read"),
-    "tupletree.spark.sink.Sink": _kind(nothing="open commit discard close", values="stage"),
+    "tupletree.spark.source.Source": _kind(values="spout divide dataframe positions_after", rows="read"),
+    "tupletree.spark.sink.Sink": _kind(nothing="open stage_positions commit discard close", values="stage"),
 }
 """The base classes of user classes, by module and name."""
 

@@ -73,7 +73,7 @@ class ParquetLog(FileLog):
         return Bounds(0, self._size(self._groups[partition]))
 
     def extents(self) -> Sequence[tuple[str, Bounds]]:
-        names = [name for name, _ in sizes_of(self.files) if not _is_aside(name)]
+        names = data_files(self.files)
         footers = 0
         for name in names:
             if name not in self._groups and footers < FOOTERS_PER_LOOK:
@@ -176,6 +176,11 @@ def _in_micros(column: Any) -> Any:
     if pa.types.is_duration(kind) and kind.unit == "ns":
         return column.cast(pa.duration("us"), safe=False)
     return column.cast(pa.time64("us"), safe=False) if kind == pa.time64("ns") else column
+
+
+def data_files(files: str) -> list[str]:
+    """Return the names of files that are not set aside, sorted. ``files``: as for ParquetLog. Raises OSError."""
+    return [name for name, _ in sizes_of(files) if not _is_aside(name)]
 
 
 def _is_aside(name: str) -> bool:

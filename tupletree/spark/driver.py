@@ -287,7 +287,7 @@ class Driver:
             self._tag(attempt)
             frame, rows = self._read(job.splits)
             doing = "processing"
-            done = self._stage(attempt, batch, frame, rows)
+            done = self._stage(job, batch, frame, rows)
         except BaseException as error:  # SystemExit too: the user's code may do anything
             failure = error
         if attempt == self._first:
@@ -319,15 +319,17 @@ class Driver:
             return int(self._conf.get("spark.default.parallelism") or REMOTE_TASKS)
         return max(2, self._spark.sparkContext.defaultParallelism)
 
-    def _stage(self, attempt: TransactionAttempt, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
+    def _stage(self, job: Job, batch: _Batch, frame: DataFrame, rows: Observation) -> Processed:
         """Process a batch and hand the result to each sink. The result is computed once, even for several sinks."""
+        positions = self._pipeline.source.positions_after(job.splits)
         result = made_by("process", self._pipeline, self._pipeline.process(frame))
         emits = bool(self._pipeline.outputs)
         if len(self._sinks) + emits > 1:
             result = batch.shared = result.persist()
         for sink in self._sinks:
             self._check(batch)
-            batch.staged.append(sink.stage(attempt, result))
+            sink.stage_positions(job.attempt, positions)
+            batch.staged.append(sink.stage(job.attempt, result))
         columns = None
         if emits:
             self._check(batch)

@@ -25,6 +25,7 @@ full). The attempt then fails and is retried forever. Any other exception counts
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,9 @@ class Sink:
 
     def open(self, scope: SinkScope) -> None:
         """Called once before the first ``stage``, on any thread. May remove data staged by a dead driver."""
+
+    def stage_positions(self, attempt: TransactionAttempt, positions: Mapping[str, int]) -> None:
+        """Called before ``stage``, on the same thread, with what the source says of the batch (``positions_after``)."""
 
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> Any:
         """Run the job and return the value that ``commit`` needs. Nothing becomes visible. Runs on the batch's thread.

@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -77,6 +77,10 @@ class Source:
         ranges = spark.range(0, len(splits), 1, max(1, len(splits)))
         schema = struct_type(self.schema)
         return ranges.mapInArrow(_Reader(self, splits, to_arrow_schema(schema, timezone="UTC")), schema)
+
+    def positions_after(self, splits: Sequence[Any]) -> Mapping[str, int]:
+        """Return the positions after a batch, of each partition of a log that it reads; none by default."""
+        return {}
 
     @property
     def is_opaque(self) -> bool:

@@ -43,6 +43,9 @@ class KeyValueState(MutableMapping[K, V]):
     committed: int | None = None
     """The last checkpoint committed to this namespace; None if there is none."""
 
+    topology_checkpoint: int = 0
+    """The last committed checkpoint of the topology when the bolt was initialised, set by the framework; 0 if none."""
+
     prepared: int | None = None
     """The checkpoint that is prepared and neither committed nor rolled back; None if there is none.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tupletree.streams.builder import StreamBuilder
+from tupletree.streams.history import ParquetHistory
 from tupletree.streams.stream import KeyedStream, ProcessedStream, Stream, Table, TimedStream, WindowedStream
 from tupletree.streams.timed_heads import Windowed
 
 __all__ = [
     "KeyedStream",
+    "ParquetHistory",
     "ProcessedStream",
     "Stream",
     "StreamBuilder",

@@ -20,6 +20,7 @@ from tupletree.streams.edges import Edge
 from tupletree.streams.explain import explained
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import CombiningBolt, NarrowBolt, SourceChain
+from tupletree.streams.history_rules import check_history
 from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
 from tupletree.streams.sources import default_name, layout_of, spout_of
@@ -124,6 +125,8 @@ class StreamBuilder:
             raise UsageError(f"guarantee must be one of {', '.join(get_args(Guarantee))}, not {guarantee!r}")
         plan = self._plan()
         _check_guarantee(plan, guarantee)
+        for component in plan.components:
+            check_history(component.head, component.id, guarantee == "exactly_once")
         for record in plan.records:
             register(record)  # so that its objects travel, also inside of others, and are stored in states
         builder = TopologyBuilder()

@@ -23,6 +23,11 @@ def check_pair(result: Any) -> None:
         )
 
 
+def second(first: Any, second: Any) -> Any:
+    """Return the newer of two elements."""
+    return second
+
+
 def milliseconds(time: Any) -> int:
     """Return an event time that is no number of milliseconds in milliseconds.
 

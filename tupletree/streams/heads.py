@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +20,8 @@ from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.streams.code import ARGUMENTS, At, Code, counted_texts, folded_text, read, read_row
 from tupletree.streams.edges import Edge
-from tupletree.streams.elements import check_pair
+from tupletree.streams.elements import check_pair, second
+from tupletree.streams.history import ParquetHistory, forget_share
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Chain, Fold
 from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Newest, Passing, progress_of
@@ -224,20 +226,31 @@ class CombiningBolt(_Narrow, Bolt):
 
 
 class KeyedHead(StatefulBolt):
-    """A bolt with a value per key, in the state. A subclass writes what is done with an element."""
+    """A bolt with a value per key, in the state. A subclass writes what is done with an element.
+
+    ``history``: the values that the state begins with. ``merge``: see ParquetHistory.
+    """
 
     _remedy = RAISE_FAILED
+    merge: Callable[[Any, Any], Any] | None = None
 
-    def __init__(self, inputs: Sequence[Edge], chain: Chain) -> None:
+    def __init__(self, inputs: Sequence[Edge], chain: Chain, history: ParquetHistory | None) -> None:
         self.given = {(one.component, one.stream): one for one in inputs}
         self.chain = chain
+        self.history = history
 
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
 
     def init_state(self, state: Any) -> None:
         super().init_state(state)
+        if self.history is not None:
+            self.history.load(state, self.context, self.merge)
         self._runs = {source: self._code(edge) for source, edge in self.given.items()}
+
+    def post_commit(self, txid: int, state: Any) -> None:
+        if self.history is not None:
+            forget_share(self.history, self.context)
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
         first = tuples[0]
@@ -264,9 +277,10 @@ class KeyedHead(StatefulBolt):
 class AggregateBolt(KeyedHead):
     """Adds each element, or partial value, to the value of its key, and hands each new value on."""
 
-    def __init__(self, fold: Fold, inputs: Sequence[Edge], chain: Chain) -> None:
-        super().__init__(inputs, chain)
+    def __init__(self, fold: Fold, inputs: Sequence[Edge], chain: Chain, history: ParquetHistory | None) -> None:
+        super().__init__(inputs, chain, history)
         self.fold = fold
+        self.merge = operator.add if fold.is_sum else fold.merge
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
         if self.fold.is_sum:
@@ -286,9 +300,16 @@ class AggregateBolt(KeyedHead):
 class UpdateStateBolt(KeyedHead):
     """Calls a function with the state and the element, which returns the new state and a result."""
 
-    def __init__(self, function: Callable[[Any, Any], Any], inputs: Sequence[Edge], chain: Chain) -> None:
-        super().__init__(inputs, chain)
+    def __init__(
+        self,
+        function: Callable[[Any, Any], Any],
+        inputs: Sequence[Edge],
+        chain: Chain,
+        history: ParquetHistory | None,
+    ) -> None:
+        super().__init__(inputs, chain, history)
         self.function = function
+        self.merge = second
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
         code.names["check_pair"] = check_pair

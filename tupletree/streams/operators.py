@@ -18,21 +18,20 @@ from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
 from tupletree.keyed import KeyedProcess
 from tupletree.streams.checks import check_times, settling
+from tupletree.streams.elements import second
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
+from tupletree.streams.history import ParquetHistory
+from tupletree.streams.history_rules import history_settings
 from tupletree.streams.layout import Layout, guarded_annotation, item_annotation, record_of, return_annotation
 from tupletree.streams.parts import LATE, Part
+from tupletree.streams.printing import Printer, Row
 from tupletree.streams.sources import check_arguments, layout_of, row_type
 from tupletree.streams.steps import Fold
 
-
-def _second(first: Any, second: Any) -> Any:
-    return second
-
-
 COUNT: Final = Fold(None, None, None, is_count=True)
 SUM: Final = Fold(None, None, None)
-LATEST: Final = Fold(None, _second, _second)
+LATEST: Final = Fold(None, second, second)
 
 
 def _appended(elements: list[Any], element: Any) -> list[Any]:
@@ -132,19 +131,26 @@ def event_time(parent: Operator, time: EventTime, name: str) -> Operator:
 
 
 def aggregate(
-    parent: Operator, title: str, fold: Fold, combine: bool, name: str = "", parallelism: int | None = None
+    parent: Operator,
+    title: str,
+    fold: Fold,
+    combine: bool,
+    name: str = "",
+    parallelism: int | None = None,
+    history: ParquetHistory | None = None,
 ) -> Operator:
     """Add an aggregation by key. Raises UsageError as ``narrow``."""
     check_fold(title, fold)
+    settings = history_settings(title, history)
     part = Part(
-        lambda edges, chain, exact: AggregateBolt(fold, edges, chain),
+        lambda edges, chain, exact: AggregateBolt(fold, edges, chain, history),
         by_key=True,
         fold=fold if combine else None,
         needs_value=not fold.is_count,
         takes_chain=True,
         is_stateful=True,
     )
-    return Operator(Kind.COMPONENT, name, title, (parent,), part, Layout(has_key=True), parallelism)
+    return Operator(Kind.COMPONENT, name, title, (parent,), part, Layout(has_key=True), parallelism, settings)
 
 
 def check_fold(title: str, fold: Fold) -> None:
@@ -154,16 +160,23 @@ def check_fold(title: str, fold: Fold) -> None:
             check_function(title, function, count)
 
 
-def update_state(parent: Operator, function: Any, name: str = "", parallelism: int | None = None) -> Operator:
+def update_state(
+    parent: Operator,
+    function: Any,
+    name: str = "",
+    parallelism: int | None = None,
+    history: ParquetHistory | None = None,
+) -> Operator:
     """Add a function with a state per key. Raises UsageError as ``narrow``."""
     check_function("update_state", function, 2)
+    settings = history_settings("update_state", history)
     part = Part(
-        lambda edges, chain, exact: UpdateStateBolt(function, edges, chain),
+        lambda edges, chain, exact: UpdateStateBolt(function, edges, chain, history),
         by_key=True,
         takes_chain=True,
         is_stateful=True,
     )
-    return Operator(Kind.COMPONENT, name, "update_state", (parent,), part, Layout(has_key=True), parallelism)
+    return Operator(Kind.COMPONENT, name, "update_state", (parent,), part, Layout(has_key=True), parallelism, settings)
 
 
 def map_async(
@@ -232,35 +245,6 @@ def printing(parent: Operator, prefix: str, name: str) -> Operator:
     return Operator(Kind.PRINT, name, "print", (parent,), Printer(prefix, parent.layout.has_key), parent.layout)
 
 
-class Printer:
-    """Prints elements, with their keys if ``has_key``."""
-
-    def __init__(self, prefix: str, has_key: bool) -> None:
-        self.prefix = prefix
-        self.has_key = has_key
-
-    def __call__(self, key: Any, element: Any) -> None:
-        shown = f"{key}: {element}" if self.has_key else str(element)
-        print(self.prefix + shown, flush=True)
-
-
-class _Row:
-    """Makes a row of an element; of a pair of key and element if ``has_key``."""
-
-    def __init__(self, record: Any, has_key: bool) -> None:
-        self.record = record
-        self.has_key = has_key
-
-    def __call__(self, element: Any) -> Any:
-        key, value = element if self.has_key else (None, element)
-        first = [key] if self.has_key else []
-        is_one = len(self.record._fields) == len(first) + 1
-        try:
-            return self.record(*first, *([value] if is_one else value))
-        except TypeError:
-            raise TypeError(f"sink: the parts of {element!r} are not {', '.join(self.record._fields)}") from None
-
-
 def _with_fields(parent: Operator, fields: tuple[str, ...]) -> Operator:
     has_key = parent.layout.has_key
     try:
@@ -270,7 +254,7 @@ def _with_fields(parent: Operator, fields: tuple[str, ...]) -> Operator:
     if has_key:
         parent = items(parent, "")
     layout = parent.layout.with_record(record)
-    return Operator(Kind.MAP, "", "fields", (parent,), _Row(record, has_key), layout)
+    return Operator(Kind.MAP, "", "fields", (parent,), Row(record, has_key), layout)
 
 
 def _part_of(parent: Operator, bolt: Any) -> Part:

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any, Protocol, Required, TypedDict
 
 from tupletree.backoff import Backoff
+from tupletree.streams.history import ParquetHistory
 from tupletree.topology import Topology
 
 
@@ -60,7 +61,17 @@ class Interval(Placing, total=False):
     after: Required[dt.timedelta]
 
 
-class Versioned(Placing, total=False):
+class Keeping(Placing, total=False):
+    """Settings of every operator with a value per key.
+
+    Attributes:
+        history: the values that keys begin with. They are no elements: a key is emitted with its next one.
+    """
+
+    history: ParquetHistory
+
+
+class Versioned(Keeping, total=False):
     """Settings of a join with a table. ``versioned``: by event time; False without it."""
 
     versioned: bool

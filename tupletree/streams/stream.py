@@ -11,7 +11,7 @@ from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.keyed import CountWindow, KeyedProcess, Session, Sliding, Tumbling
 from tupletree.streams import operators, timed_operators
 from tupletree.streams.graph import Kind, Operator
-from tupletree.streams.program import Calls, Emission, Interval, Placing, Program, Versioned
+from tupletree.streams.program import Calls, Emission, Interval, Keeping, Placing, Program, Versioned
 from tupletree.streams.steps import Fold
 from tupletree.streams.timed_heads import Windowed
 
@@ -176,7 +176,7 @@ class Stream(Generic[T]):
 
 
 class KeyedStream(Stream[V], Generic[K, V]):
-    """Elements with keys. Functions get the element; the key stays what it is."""
+    """Elements with keys. Functions get the element; the key stays what it is. ``history``: see ParquetHistory."""
 
     def map(self, f: Callable[[V], W], **placing: Unpack[Placing]) -> KeyedStream[K, W]:
         """Replace each element by ``f(element)``."""
@@ -215,15 +215,15 @@ class KeyedStream(Stream[V], Generic[K, V]):
         """Return the pairs of key and element, as elements without a key."""
         return Stream(self.builder, operators.items(self.operator, name))
 
-    def count(self, *, combine: bool = True, **placing: Unpack[Placing]) -> Table[K, int]:
+    def count(self, *, combine: bool = True, **placing: Unpack[Keeping]) -> Table[K, int]:
         """Count the elements of each key. ``combine``: see ``aggregate``."""
         return self._fold("count", operators.COUNT, combine, **placing)
 
-    def sum(self: KeyedStream[K, N], *, combine: bool = True, **placing: Unpack[Placing]) -> Table[K, N]:
+    def sum(self: KeyedStream[K, N], *, combine: bool = True, **placing: Unpack[Keeping]) -> Table[K, N]:
         """Add the elements of each key, which are numbers. ``combine``: see ``aggregate``."""
         return self._fold("sum", operators.SUM, combine, **placing)
 
-    def reduce(self, f: Callable[[V, V], V], *, combine: bool = True, **placing: Unpack[Placing]) -> Table[K, V]:
+    def reduce(self, f: Callable[[V, V], V], *, combine: bool = True, **placing: Unpack[Keeping]) -> Table[K, V]:
         """Join the elements of each key with ``f``, which must be associative. ``combine``: see ``aggregate``."""
         return self._fold("reduce", Fold(None, f, f), combine, **placing)
 
@@ -233,7 +233,7 @@ class KeyedStream(Stream[V], Generic[K, V]):
         add: Callable[[A, V], A],
         *,
         merge: Callable[[A, A], A] | None = None,
-        **placing: Unpack[Placing],
+        **placing: Unpack[Keeping],
     ) -> Table[K, A]:
         """Keep a value per key: ``initial()``, to which each element is added with ``add(value, element)``.
 
@@ -243,12 +243,12 @@ class KeyedStream(Stream[V], Generic[K, V]):
         """
         return self._fold("aggregate", Fold(initial, add, merge), merge is not None, **placing)
 
-    def latest(self, **placing: Unpack[Placing]) -> Table[K, V]:
+    def latest(self, **placing: Unpack[Keeping]) -> Table[K, V]:
         """Keep the newest element of each key."""
         return self._fold("latest", operators.LATEST, False, **placing)
 
     def update_state(
-        self, f: Callable[[A | None, V], tuple[A | None, W]], **placing: Unpack[Placing]
+        self, f: Callable[[A | None, V], tuple[A | None, W]], **placing: Unpack[Keeping]
     ) -> KeyedStream[K, W]:
         """Call ``f(state, element)``, which returns the key's new state and the element to pass on.
 
@@ -315,7 +315,7 @@ class KeyedStream(Stream[V], Generic[K, V]):
         parents = operators.of_one_program(title, [self, other])
         return TimedStream(self.builder, timed_operators.join(parents, title, kind, f, **interval))
 
-    def _fold(self, title: str, fold: Fold, combine: bool, **placing: Unpack[Placing]) -> Table[Any, Any]:
+    def _fold(self, title: str, fold: Fold, combine: bool, **placing: Unpack[Keeping]) -> Table[Any, Any]:
         return Table(self.builder, operators.aggregate(self.operator, title, fold, combine, **placing))
 
 

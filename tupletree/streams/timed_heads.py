@@ -12,10 +12,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tupletree._wire.value_types import value
 from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
+from tupletree.keyed.progress import entry_of
 from tupletree.keyed.settings import MAX_TIME_MS
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
+from tupletree.streams.elements import second
 from tupletree.streams.heads import basic_emits, declare, follower
+from tupletree.streams.history import ParquetHistory, forget_share
 from tupletree.streams.layout import KEY, TIME, VALUE, Layout
 from tupletree.streams.steps import Chain, Fold
 from tupletree.streams.watermarks import ENDING, WATERMARKS
@@ -176,14 +179,29 @@ class TableHead(_Timed, TableJoin):
     """A join of a stream with a table, of which each result is handed on. None in the table removes the key's row."""
 
     def __init__(
-        self, function: Callable[[Any, Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
+        self,
+        function: Callable[[Any, Any], Any],
+        settings: Mapping[str, Any],
+        edges: Sequence[Edge],
+        chain: Chain,
+        history: ParquetHistory | None,
     ) -> None:
-        """``settings``: attributes of a TableJoin, except its sides."""
+        """``settings``: attributes of a TableJoin, except its sides. ``history``: the rows that it begins with."""
         vars(self).update(settings)
+        self.history = history
         self.stream, self.table = sides_of(edges)
         self.has_time = any(edge.layout.has_time for edge in edges if edge.side == 0)
         self.function = function
         self.chain = chain
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        if self.history is not None:
+            self.history.load(state, self.context, second, lambda key, row: (entry_of(key), [None, row]))
+
+    def post_commit(self, txid: int, state: Any) -> None:
+        if self.history is not None:
+            forget_share(self.history, self.context)
 
     def keep(self, tup: Tuple) -> Any:
         return [tup[TIME] if self.has_time and TIME in tup else None, tup[VALUE]]

@@ -11,6 +11,8 @@ from tupletree.errors import UsageError
 from tupletree.keyed import CountWindow
 from tupletree.streams.checks import check_window
 from tupletree.streams.graph import Kind, Operator
+from tupletree.streams.history import ParquetHistory
+from tupletree.streams.history_rules import check_table_history, history_settings
 from tupletree.streams.layout import TIME, Layout, record_of, return_annotation
 from tupletree.streams.operators import check_fold, check_function
 from tupletree.streams.parts import LATE, Part
@@ -93,12 +95,14 @@ def join_table(
     versioned: bool = False,
     name: str = "",
     parallelism: int | None = None,
+    history: ParquetHistory | None = None,
 ) -> Operator:
     """Add a join with a table. Raises UsageError as ``narrow``, and for a versioned table without event times.
 
     ``kind``, ``versioned``: those of a TableJoin.
     """
     _check_two("join_table", parents, function)
+    check_table_history(parents[1], history, versioned)
     if versioned and not all(one.layout.has_time for one in parents):
         raise UsageError(f"join_table with versioned=True {TIME_NEEDED}, on both streams")
     given = {
@@ -108,12 +112,13 @@ def join_table(
         "event_time": TIME if versioned else None,
     }
     part = Part(
-        lambda edges, chain, exact: TableHead(function, given, edges, chain),
+        lambda edges, chain, exact: TableHead(function, given, edges, chain, history),
         by_key=True, is_plain=True, is_timed=versioned, late_stream=LATE if versioned else "", takes_chain=True,
         is_stateful=True,
     )  # fmt: skip
     layout = Layout(True, versioned, record_of(return_annotation(function)))
-    return Operator(Kind.COMPONENT, name, "join_table", tuple(parents), part, layout, parallelism)
+    settings = history_settings("", history)
+    return Operator(Kind.COMPONENT, name, "join_table", tuple(parents), part, layout, parallelism, settings)
 
 
 def late(parent: Operator) -> Operator:

@@ -218,7 +218,8 @@ class _Batches:
         """Return the range of the next batch. Raises DeletedError, and ReportedFailedException for another log."""
         if previous is None:
             # If other partitions have been read before, this partition is new and is read from its beginning.
-            start = bounds.first if self._has_begun else source.begin(name, bounds)
+            is_new = self._has_begun and not source.begins_at_positions
+            start = bounds.first if is_new else source.begin(name, bounds)
         else:
             try:
                 start = position(name, previous, bounds.end)

@@ -87,6 +87,7 @@ class StatefulParticipant(Participant):
         if self._needs_init:
             state = self._state.state
             state.default_factory = self._bolt.default_factory
+            state.topology_checkpoint = step.txid
             with self._task.set_up:
                 self._bolt.init_state(state)
             self._needs_init = False

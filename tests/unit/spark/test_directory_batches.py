@@ -34,7 +34,7 @@ def stage(batches: BatchDirectories, txid: int, attempt: int, content: str) -> T
     staged = Path(batches.begin(which))
     staged.mkdir()
     (staged / "part-0.json").write_text(content)
-    batches.seal(which)
+    batches.seal(which, {})
     return which
 
 
@@ -149,7 +149,7 @@ def test_a_commit_leaves_alone_what_a_newer_attempt_is_staging(tmp_path: Path) -
     writes.mkdir()
     (writes / "part-0.json").write_text("a")
     batches.commit(late, is_opaque=False)
-    batches.seal(newer)
+    batches.seal(newer, {})
     batches.commit(newer, is_opaque=False)
     assert contents(tmp_path) == {1: "a"} and staged(tmp_path) == []
 
@@ -171,7 +171,7 @@ def test_a_batch_of_which_a_successor_has_removed_something_is_never_sealed(tmp_
         place.mkdir()  # by a task that goes on writing
         (place / "part-1.json").write_text("the other half")
         with pytest.raises(UnavailableError, match=r"the staged files of .* are gone"):
-            zombie.seal(attempt)
+            zombie.seal(attempt, {})
 
 
 def test_a_batch_that_is_being_removed_cannot_be_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,11 +300,11 @@ def test_a_batch_whose_files_are_on_other_machines_is_refused(tmp_path: Path) ->
     attempt = TransactionAttempt(1, 1)
     batches.begin(attempt)
     with pytest.raises(UsageError, match="must share this directory"):
-        batches.seal(attempt)
+        batches.seal(attempt, {})
     Path(batches.staged(attempt)).mkdir()
     (Path(batches.staged(attempt)) / "_SUCCESS").touch()
     with pytest.raises(UsageError, match="must share this directory"):
-        batches.seal(attempt)
+        batches.seal(attempt, {})
 
 
 def test_a_path_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:

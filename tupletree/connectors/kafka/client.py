@@ -92,6 +92,14 @@ def checked_topic(given: str) -> str:
     return checked_topics(given)[0]
 
 
+def check_offsets(start: Mapping[str, int], topics: Sequence[str]) -> None:
+    """Raise UsageError unless ``start`` has offsets of partitions of these topics."""
+    for name, offset in start.items():
+        topic, _, number = name.rpartition("/") if isinstance(name, str) else ("", "", "")
+        if topic not in topics or not number.isdecimal() or type(offset) is not int or offset < 0:
+            raise mistake("start", {name: offset}, f"the offset of a partition, such as {{'{topics[0]}/0': 5000}},")
+
+
 def checked_client_config(given: Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return a user's configuration of the client. Raises UsageError, also for a key of ``fixed``."""
     if given is not None and not isinstance(given, Mapping):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from tupletree.connectors.arguments import check_flag, check_seconds
 from tupletree.connectors.kafka.client import (
     FIXED,
+    check_offsets,
     check_with_client,
     checked_client_config,
     checked_servers,
@@ -47,8 +48,9 @@ class KafkaLog(LogSource):
     other spout may have static members in the group.
 
     ``start``: where a partition without a stored position begins: ``"earliest"``, ``"latest"``, or a datetime: the
-    first message that is not older. Partitions that a topic gains later are read from their beginning by transactional
-    spouts.
+    first message that is not older. Or offsets by partition, as in ``{"orders/0": 5000}``: other partitions begin at
+    their first message, and a partition that has its offset no more, or not yet, waits, and is reported. Partitions
+    that a topic gains later are read from their beginning by transactional spouts.
 
     ``client_config``: more configuration for librdkafka, for example ``security.protocol``. ``isolation.level``
     defaults to ``read_committed``: messages of open and aborted transactions are left out.
@@ -70,14 +72,16 @@ class KafkaLog(LogSource):
         *,
         group: str | None = None,
         static_members: bool = False,
-        start: str | datetime.datetime = "earliest",
+        start: str | datetime.datetime | Mapping[str, int] = "earliest",
         client_config: Mapping[str, Any] | None = None,
         timeout_s: float = 10.0,
     ) -> None:
         self.bootstrap_servers = checked_servers(bootstrap_servers)
         self.topics = checked_topics(topics)
-        if start not in ("earliest", "latest") and not isinstance(start, datetime.datetime):
-            raise mistake("start", start, "'earliest', 'latest' or a datetime")
+        if isinstance(start, Mapping):
+            check_offsets(start, self.topics)
+        elif start not in ("earliest", "latest") and not isinstance(start, datetime.datetime):
+            raise mistake("start", start, "'earliest', 'latest', a datetime or offsets such as {'orders/0': 5000}")
         check_seconds("Kafka", "timeout_s", timeout_s)
         check_flag("Kafka", "static_members", static_members)
         if group is not None and (not isinstance(group, str) or not group):
@@ -91,6 +95,7 @@ class KafkaLog(LogSource):
         self.waits_for_brokers = False  # in ``open``
         self.start = start
         self.timeout_s = timeout_s
+        self.begins_at_positions = isinstance(start, Mapping)  # type: ignore[misc]  # of the instance
         self.begins_at_end = start == "latest"  # type: ignore[misc]  # of the instance
         self.config = consumer_config(self.bootstrap_servers, checked_client_config(client_config, FIXED), group)
         check_with_client("Consumer", self.config)
@@ -145,6 +150,14 @@ class KafkaLog(LogSource):
         return bounds
 
     def begin(self, partition: str, bounds: Bounds) -> int:
+        if isinstance(self.start, Mapping):
+            offset = self.start.get(partition, bounds.first)
+            if not bounds.first <= offset <= bounds.end:
+                raise ReportedFailedException(
+                    f"{place_named(partition)} begins at offset {offset} by its start, and the topic has the offsets "
+                    f"from {bounds.first} to {bounds.end}"
+                )
+            return offset
         if not isinstance(self.start, datetime.datetime):
             return super().begin(partition, bounds)
         place = place_named(partition)

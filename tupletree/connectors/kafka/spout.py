@@ -35,7 +35,7 @@ class KafkaSpout(LogSpout):
         *,
         group: str | None = None,
         metadata: Sequence[str] = (),
-        start: str | datetime.datetime = "earliest",
+        start: str | datetime.datetime | Mapping[str, int] = "earliest",
         static_members: bool = False,
         client_config: Mapping[str, Any] | None = None,
         log_id: str | None = None,

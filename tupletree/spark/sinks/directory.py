@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class _Directory(Sink):
         self._compression = compression
         self._batches = BatchDirectories(self.path, self.kind)
         self._is_opaque = False
+        self._positions: dict[TransactionAttempt, Mapping[str, int]] = {}  # of batches that are not sealed
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path!r}>"
@@ -46,7 +48,11 @@ class _Directory(Sink):
         self._is_opaque = scope.is_opaque
         self._batches.open(scope.transactional_id)
 
+    def stage_positions(self, attempt: TransactionAttempt, positions: Mapping[str, int]) -> None:
+        self._positions[attempt] = positions
+
     def stage(self, attempt: TransactionAttempt, result: DataFrame) -> None:
+        positions = self._positions.pop(attempt, {})
         self._check_columns(result.columns)
         writer = result.write.format(self.kind)
         if self._compression is not None:
@@ -54,7 +60,7 @@ class _Directory(Sink):
         staged = self._batches.begin(attempt)
         try:
             writer.save(f"file://{staged}")
-            self._batches.seal(attempt)
+            self._batches.seal(attempt, positions)
         except Exception as error:
             self._batches.discard(attempt)
             if full := _FULL.search(f"{error} {getattr(error, '_stackTrace', '')}"):
@@ -92,7 +98,8 @@ class ParquetDirectory(_Directory):
         compression: none, snappy, gzip, lz4 or zstd; None: Spark's configured default.
 
     Directories of old batches may be moved or deleted at any time, except the newest: its name is the note of the last
-    commit.
+    commit. If the pipeline reads topics (KafkaTopics), each batch has a note of the offsets after it, with which a
+    ParquetHistory of ``tupletree.streams`` goes on.
     """
 
     kind = "parquet"

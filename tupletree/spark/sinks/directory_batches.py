@@ -5,7 +5,7 @@
     <path>/_staging/<txid>.<attempt>.begun        exists while the batch is being written, unless removed meanwhile
     <path>/_staging/<txid>.<attempt>.replaced/    was committed, and is being replaced by a newer attempt
     <path>/_removed.<any>/               being removed
-    <path>/txid=<20 digits>/             committed; the file _attempt in it names the attempt
+    <path>/txid=<20 digits>/             committed; the file _attempt in it names the attempt (_sinks/batch_folders.py)
 
 Readers skip names that begin with an underscore, so they see only committed batches, each of them whole.
 
@@ -31,9 +31,10 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tupletree._sinks.batch_folders import ATTEMPT, batch_folder, batch_note, committed_batches
 from tupletree._sinks.durable_files import lock_now, read_note, sync, unavailable, write_note
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
@@ -42,12 +43,10 @@ FORMAT = 1
 OWNER = "_tupletree.json"
 STAGING = "_staging"
 REMOVED = "_removed"
-ATTEMPT = "_attempt"
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Error codes of a file system without locks."""
 
-_COMMITTED = re.compile(r"txid=(\d{20})")
 _STAGED = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -104,8 +103,8 @@ class BatchDirectories:
         """Return the directory that holds the files of an attempt until the commit."""
         return os.path.join(self._staging, f"{attempt.txid}.{attempt.attempt}")
 
-    def seal(self, attempt: TransactionAttempt) -> None:
-        """Sync the complete files of an attempt to disk, with the note that names the attempt."""
+    def seal(self, attempt: TransactionAttempt, positions: Mapping[str, int]) -> None:
+        """Sync the complete files of an attempt to disk, with its note. ``positions``: see _sinks/batch_folders.py."""
         staged = self.staged(attempt)
         if not os.path.exists(self._mark(attempt)):
             raise self._gone(attempt)
@@ -116,7 +115,7 @@ class BatchDirectories:
                     f"{self.path}: Spark has written a batch, but the pipeline's worker sees none of its files: the"
                     " executors and the worker must share this directory"
                 )
-            write_note(os.path.join(staged, ATTEMPT), dict(zip(attempt._fields, attempt, strict=True)))
+            write_note(os.path.join(staged, ATTEMPT), {**attempt._asdict(), "positions": dict(positions)})
             for name in names:
                 sync(os.path.join(staged, name))
             sync(staged)
@@ -135,10 +134,10 @@ class BatchDirectories:
             raise unavailable(self.path, error) from error
 
     def _commit(self, attempt: TransactionAttempt, is_opaque: bool) -> None:
-        newest = max(self.committed(), default=0)
+        newest = max(committed_batches(self.path), default=0)
         if newest > attempt.txid:
             raise self._stale(attempt, f"transaction {newest} has been written")
-        target = self._target(attempt.txid)
+        target = batch_folder(self.path, attempt.txid)
         there = self._attempt_of(target) if newest == attempt.txid else None
         if there is None:
             self._put(attempt, target)
@@ -164,10 +163,6 @@ class BatchDirectories:
             if not is_locked:
                 raise UnavailableError(f"{self.path}: another driver of this pipeline is committing to it")
             yield
-
-    def committed(self) -> list[int]:
-        """Return the committed txids, in no particular order."""
-        return [int(match[1]) for name in os.listdir(self.path) if (match := _COMMITTED.fullmatch(name))]
 
     def discard(self, attempt: TransactionAttempt) -> None:
         """Remove the staged files of an attempt, as far as possible."""
@@ -225,16 +220,8 @@ class BatchDirectories:
         )
 
     def _attempt_of(self, target: str) -> TransactionAttempt:
-        try:
-            note = read_note(os.path.join(target, ATTEMPT))
-            return TransactionAttempt(note["txid"], note["attempt"])
-        except (FileNotFoundError, KeyError) as error:
-            raise UsageError(
-                f"{target} has no valid file {ATTEMPT}: another program than this sink has written the directory"
-            ) from error
-
-    def _target(self, txid: int) -> str:
-        return os.path.join(self.path, f"txid={txid:020}")
+        note = batch_note(target)
+        return TransactionAttempt(note["txid"], note["attempt"])
 
     def _stale(self, attempt: TransactionAttempt, why: str) -> StaleAttemptError:
         return StaleAttemptError(

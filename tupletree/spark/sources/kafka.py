@@ -113,6 +113,9 @@ class KafkaTopics(Source):
             except FailedException as error:
                 raise UnavailableError(str(error)) from error
 
+    def positions_after(self, splits: Sequence[Any]) -> Mapping[str, int]:
+        return {name: end for name, _, end in map(parts_of, splits)}
+
     def divide(self, splits: Sequence[Any], tasks: int) -> Sequence[Any]:
         return divide(splits, tasks, MIN_RECORDS_PER_TASK)
 
