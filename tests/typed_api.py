@@ -39,7 +39,8 @@ from tupletree import (
 from tupletree.client import ComponentKind, LogLevel, LogMatch, SearchEnd, ShardSummary, TopologySummary
 from tupletree.collector import BasicCollector
 from tupletree.keyed import KeyState, Timers, WindowBounds
-from tupletree.streams import KeyedStream, Stream, StreamBuilder, Table, TimedStream, Windowed
+from tupletree.spark import Pipeline
+from tupletree.streams import KeyedStream, ParquetHistory, Stream, StreamBuilder, Table, TimedStream, Windowed
 from tupletree.testing import LocalCluster, Recorder, complete_topology, make_tuple, run_bolt
 
 if TYPE_CHECKING:
@@ -275,6 +276,11 @@ def streams() -> Topology:
     print(sums.collect(2)[0], builder.explain())
     numbers: Stream[int] = sums.values()
     numbers.map(lambda amount: amount + 1).print()
+    results: Stream[Sale] = builder.from_pipeline(Pipeline(), rows=Sale)
+    known: Table[str, Sale] = results.key_by(lambda sale: sale.shop).latest(
+        history=ParquetHistory("sales", key="shop", value=Sale)
+    )
+    known.to_dataframe_sink("known", {"shop": "string", "amount": "bigint"})
     return builder.topology("at_least_once")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overload
 
 from tupletree import _pickling
 from tupletree._wire.value_types import register
@@ -23,13 +23,16 @@ from tupletree.streams.heads import CombiningBolt, NarrowBolt, SourceChain
 from tupletree.streams.history_rules import check_history
 from tupletree.streams.parts import Part
 from tupletree.streams.plan import Component, Plan
-from tupletree.streams.sources import default_name, layout_of, spout_of
+from tupletree.streams.sources import default_name, layout_of, pipeline_spout, spout_of
 from tupletree.streams.steps import Chain
 from tupletree.streams.stream import Stream
 from tupletree.streams.timed_heads import with_late
 from tupletree.streams.timed_operators import idle_timeout_ms
 from tupletree.streams.watermarks import WATERMARKS
 from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
+
+if TYPE_CHECKING:
+    from tupletree.spark import Pipeline
 
 T = TypeVar("T")
 
@@ -106,6 +109,34 @@ class StreamBuilder:
         )
         self._sources.append(operator)
         return Stream(self, operator)
+
+    @overload
+    def from_pipeline(
+        self, pipeline: Pipeline, *, rows: type[T], name: str = "", retry: Backoff | None = None
+    ) -> Stream[T]: ...
+
+    @overload
+    def from_pipeline(self, pipeline: Pipeline, *, name: str = "", retry: Backoff | None = None) -> Stream[Any]: ...
+
+    def from_pipeline(
+        self, pipeline: Pipeline, *, rows: Any = None, name: str = "", retry: Backoff | None = None
+    ) -> Stream[Any]:
+        """Add the results of a pipeline as a source: the rows of its committed batches, in the order of transactions.
+
+        The pipeline is a topology of its own, submitted by itself, and may run before, beside or after the program. It
+        needs a ParquetDirectory among its sinks, which is what the program reads.
+
+        ``rows``: a NamedTuple or dataclass whose fields are the columns to read. Without it, the columns are those of
+        the pipeline's ``outputs``. ``name``, ``retry``: as of ``source``.
+
+        Guarantees are those of a source with positions. The rows of one transaction come in any order. The newest batch
+        of an opaque pipeline waits for the next.
+
+        Raises:
+            UsageError: the pipeline has no ParquetDirectory, or no columns are named.
+            TopologyError: the pipeline is faulty.
+        """
+        return self.source(pipeline_spout(pipeline, rows), rows=rows, name=name or "pipeline", retry=retry)
 
     def topology(self, guarantee: Guarantee = "at_least_once") -> Topology:
         """Return the program as a topology, to be submitted, simulated or run in a LocalCluster like any other.

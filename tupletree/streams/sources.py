@@ -16,6 +16,7 @@ from tupletree.function_components import FunctionSpout
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
 from tupletree.reliable_spout import ReliableSpout
 from tupletree.streams.layout import VALUE, Layout, item_annotation, record_of
+from tupletree.tuples import record_fields
 
 
 class ElementSpout(ReliableSpout):
@@ -71,6 +72,30 @@ def spout_of(source: object) -> Spout:
         check_arguments("source", source, 0)
         return ElementSpout(source, _record_of(source))
     raise UsageError(f"source takes a spout, a generator function or a list, not {source!r}")
+
+
+def pipeline_spout(pipeline: Any, rows: Any) -> Spout:
+    """Return the spout of a pipeline's results. ``rows``: the record of their columns; None: see ``from_pipeline``.
+
+    Raises:
+        UsageError: the pipeline has not exactly one ParquetDirectory, or no columns are named.
+        TopologyError: the pipeline is faulty.
+    """
+    from tupletree.connectors.pipeline_log import PipelineSpout
+    from tupletree.spark import ParquetDirectory
+    from tupletree.spark.pipeline import checked
+
+    given = checked(pipeline)
+    title = f"from_pipeline: {type(given).__name__}"
+    directories = [sink for sink in given.all_sinks() if isinstance(sink, ParquetDirectory)]
+    if len(directories) != 1:
+        raise UsageError(f"{title} has {len(directories)} sinks of class ParquetDirectory; one was expected")
+    if rows is not None and record_of(rows) is None:
+        raise UsageError(f"from_pipeline: rows is {rows!r}; a NamedTuple or dataclass was expected")
+    fields = list(given.outputs or ()) if rows is None else list(record_fields(rows))
+    if not fields:
+        raise UsageError(f"{title} has no outputs, which would name the columns: write from_pipeline(…, rows=…)")
+    return PipelineSpout(directories[0].path, fields, is_opaque=given.source.is_opaque)
 
 
 def check_arguments(title: str, function: Callable[..., Any], count: int) -> None:

@@ -14,6 +14,7 @@ from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.program import Calls, Emission, Interval, Keeping, Placing, Program, Versioned
 from tupletree.streams.steps import Fold
 from tupletree.streams.timed_heads import Windowed
+from tupletree.streams.to_spark import ToSpark
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -31,7 +32,7 @@ N = TypeVar("N", int, float)
 WindowKind = Tumbling | Sliding | Session | CountWindow
 
 
-class Stream(Generic[T]):
+class Stream(ToSpark, Generic[T]):
     """Elements of type ``T``: anything that a tuple may carry, or objects of a NamedTuple or dataclass.
 
     Functions and lambdas are called with one element at a time. They are copied to the processes that run them.

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import history_programs
 import pytest
-from history_programs import Counts, counting, history_of
+import spark_stream_programs
 from local_spark import LOCAL
 from pyspark.sql import SparkSession
+from spark_stream_programs import Counts, counting, history_of
 
 from bench._kafka_broker import Broker, NoJars, shared_broker
 from tupletree.errors import UsageError
@@ -92,7 +92,7 @@ def test_tuples_go_on_exactly_where_a_pipeline_has_counted_whatever_dies_during_
         "topology.state.provider.config": {"directory": str(tmp_path / "states")},
         "topology.state.checkpoint.interval.ms": 300,
     }
-    cluster.client.submit("counting", program, conf, code=[str(history_programs.__file__)])
+    cluster.client.submit("counting", program, conf, code=[str(spark_stream_programs.__file__)])
     for times in (1, 2):
         wait_until(lambda times=times: log_has(cluster, "history.loading", times), 60, what="the load begins")
         cluster.kill("worker")

@@ -31,8 +31,10 @@ def test_every_block_of_the_guide_on_streams_and_spark_runs(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     commit(tmp_path / "clicks-so-far", 1, {"user": ["ann", "bob"], "count": [3, 1]}, {"clicks/0": 3, "clicks/1": 1})
     commit(tmp_path / "clicks-so-far", 2, {"user": ["ann"], "count": [2]}, {"clicks/0": 5})
+    commit(tmp_path / "error-rates", 1, {"service": ["api", "web"], "errors": [70, 3]}, {})
+    commit(tmp_path / "error-rates", 2, {"service": ["api"], "errors": [50]}, {})
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 5
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks:
         exec(compile(block, str(GUIDE), "exec"), names)

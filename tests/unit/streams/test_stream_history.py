@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tupletree.connectors.kafka import KafkaSpout
-from tupletree.errors import UsageError
+from tupletree.connectors.kafka import KafkaLog, KafkaSpout
+from tupletree.connectors.log_source import Bounds
+from tupletree.errors import ReportedFailedException, UsageError
 from tupletree.streams import KeyedStream, ParquetHistory, StreamBuilder, Table
 from tupletree.streams.builder import Guarantee
 from tupletree.testing import LocalCluster, simulate
@@ -140,6 +141,36 @@ def test_a_source_that_begins_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_offsets_are_of_partitions_of_the_topics(start: Any) -> None:
     with pytest.raises(UsageError, match=r"Kafka: start is .*; the offset of a partition"):
         KafkaSpout("broker:9092", "clicks", start=start)
+
+
+def test_a_partition_begins_at_its_offset_or_waits() -> None:
+    log = KafkaLog("broker:9092", "clicks", start={"clicks/0": 5})
+    assert log.begin("clicks/0", Bounds(0, 9)) == log.begin("clicks/0", Bounds(5, 5)) == 5
+    assert log.begin("clicks/1", Bounds(2, 9)) == 2
+    for bounds in (Bounds(0, 4), Bounds(6, 9)):
+        with pytest.raises(
+            ReportedFailedException, match=f"offset 5 by its start, and .* {bounds.first} to {bounds.end}"
+        ):
+            log.begin("clicks/0", bounds)
+
+
+def test_a_table_that_is_added_to_a_program_cannot_begin_with_a_history(tmp_path: Path) -> None:
+    history = ParquetHistory(written(tmp_path / "history", [{"k": "a", "n": 1}]), key="k", value="n")
+    states = {"topology.state.id": "s", "topology.state.checkpoint.interval.ms": 50, **DURABLE}
+    states["topology.state.provider.config"] = {"directory": str(tmp_path / "states")}
+    with LocalCluster() as cluster:
+        for has_history in (False, True):
+            builder = StreamBuilder()
+            words = builder.source(["a", "b"], name="words").key_by(lambda word: word)
+            words.count(name="first")
+            if has_history:
+                words.count(name="second", history=history)
+            cluster.submit("t", builder.topology("exactly_once"), states)
+            if not has_history:
+                cluster.wait_until(lambda: cluster.is_at_end("t"), timeout=30)
+                cluster.kill("t")
+        text = "component 'second' has no state, and the sources have gone on to checkpoint "
+        cluster.wait_until(lambda: any(text in str(error) for _, error in cluster.errors("t")), timeout=30)
 
 
 def test_a_join_with_a_table_that_has_a_history_needs_one(tmp_path: Path) -> None:
