@@ -40,10 +40,10 @@ def check_encoding(owner: str, encoding: str, errors: str) -> None:
         raise UsageError(f"{owner}: a line does not end with the byte 10 in the encoding {encoding!r}")
 
 
-def absolute(owner: str, files: str | Path) -> str:
-    """Return the user's files as an absolute path. UsageError, naming ``owner``, if they are invalid."""
+def absolute(owner: str, files: str | Path, argument: str = "files") -> str:
+    """Return the user's files as an absolute path. UsageError, naming owner and argument, if they are invalid."""
     if not isinstance(files, str | Path) or not str(files):
-        raise UsageError(f"{owner}: files is {files!r}; a file, a directory or a pattern was expected")
+        raise UsageError(f"{owner}: {argument} is {files!r}; a file, a directory or a pattern was expected")
     return os.path.abspath(files)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from tupletree._sinks.batch_folders import batch_folder, committed_batches
-from tupletree.connectors.arguments import checked_names
+from tupletree.connectors.arguments import check_flag, checked_names
 from tupletree.connectors.file_ranges import absolute
 from tupletree.connectors.log_ranges import RangeFollower
 from tupletree.connectors.log_source import Bounds, DeletedError, LogFollower, LogRecord, LogSource
@@ -43,8 +43,9 @@ class PipelineLog(LogSource):
     unit: ClassVar[str] = "rows"
 
     def __init__(self, path: str | Path, fields: Sequence[str], *, is_opaque: bool = False) -> None:
-        self.path = absolute("PipelineLog", path)
+        self.path = absolute("PipelineLog", path, "path")
         self.fields = checked_names("PipelineLog", "fields", fields)
+        check_flag("PipelineLog", "is_opaque", is_opaque)
         self.is_opaque = is_opaque
         self._batch: tuple[int, ParquetLog, list[tuple[str, int]]] | None = None  # the one that is being read
 

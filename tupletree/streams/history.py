@@ -79,7 +79,7 @@ class ParquetHistory:
     ) -> None:
         from tupletree.connectors.file_ranges import absolute
 
-        self.path = absolute("ParquetHistory", path)
+        self.path = absolute("ParquetHistory", path, "path")
         self._keys = _names("key", key)
         self._record = record_of(value) if isinstance(value, type) else None
         if self._record is not None:

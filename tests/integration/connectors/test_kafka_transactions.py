@@ -78,7 +78,7 @@ def test_a_start_in_time_is_the_first_message_that_is_not_older(tmp_path: Path) 
     [
         ({"metadata": ["colour"]}, "Kafka: metadata names 'colour'; what Kafka has of a message is key, topic, "),
         ({"max_per_batch": 0}, "Kafka: max_per_batch is 0; a whole number of at least 1 was expected"),
-        ({"start": "now"}, "Kafka: start is 'now'; 'earliest', 'latest' or a datetime was expected"),
+        ({"start": "now"}, "Kafka: start is 'now'; 'earliest', 'latest', a datetime or offsets such as"),
     ],
 )
 def test_a_mistake_gets_a_sentence(arguments: dict[str, Any], sentence: str) -> None:

@@ -28,6 +28,7 @@ from tupletree.connectors.log_spout import LogSpout
 from tupletree.connectors.mqtt import MqttBolt, MqttSpout
 from tupletree.connectors.nats import NatsBolt, NatsSpout
 from tupletree.connectors.parquet import ParquetLog, ParquetSpout
+from tupletree.connectors.pipeline_log import PipelineLog, PipelineSpout
 from tupletree.connectors.postgres import PostgresSink
 from tupletree.connectors.postgres_changes import PostgresChangesSpout
 from tupletree.connectors.postgres_outbox import OutboxBolt, OutboxSpout
@@ -82,6 +83,8 @@ RIGHT: dict[Any, dict[str, Any]] = {
     ParquetLog: {"files": "/data"},
     ParquetSink: {"path": "/data", "columns": COLUMNS},
     ParquetSpout: {"files": "/data", "fields": ["a"]},
+    PipelineLog: {"path": "/data", "fields": ["a"]},
+    PipelineSpout: {"path": "/data", "fields": ["a"]},
     PlannedLogSpout: {"source": TextFileLog("/data"), "limit": 100},
     PostgresChangesSpout: {"url": POSTGRES, "publication": "shop", "slot": "shop"},
     PostgresSink: {"url": POSTGRES, "table": "totals", "columns": COLUMNS, "key": "word"},

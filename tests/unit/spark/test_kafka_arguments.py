@@ -25,7 +25,10 @@ SERVER = "localhost:9092"
         ({"topics": ["a", "a"]}, "topics is ['a', 'a']; a list that has each name once was expected"),
         ({"max_records_per_batch": 0}, "max_records_per_batch is 0; a number of at least 1 was expected"),
         ({"opaque": "yes"}, "opaque is 'yes'; True or False was expected"),
-        ({"start": "now"}, "start is 'now'; 'earliest', 'latest' or a datetime was expected"),
+        (
+            {"start": "now"},
+            "start is 'now'; 'earliest', 'latest', a datetime or offsets such as {'orders/0': 5000} was expected",
+        ),
         ({"timeout_s": 0}, "timeout_s is 0; a number of seconds, more than 0, was expected"),
         ({"client_config": "x=1"}, "client_config is 'x=1'; a dict was expected"),
         (
