@@ -152,6 +152,7 @@ WRONG: dict[str, list[Any]] = {
     "format": [Json, "json", 3],
     "group": [3, "", ["a"]],
     "header": FLAG,
+    "is_opaque": FLAG,
     "headers": ["a: b", {"a": 1}, ["a"]],
     "host": ["", 3, None],
     "id_field": FIELD,
