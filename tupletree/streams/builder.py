@@ -326,5 +326,7 @@ def _group(declarer: BoltDeclarer, component: Component, edge: Edge) -> None:
     fields = component.fields(edge)
     if fields:
         declarer.fields_grouping(edge.component, fields, edge.stream)
+    elif component.needs_all:
+        declarer.shuffle_grouping(edge.component, edge.stream)
     else:
         declarer.local_or_shuffle_grouping(edge.component, edge.stream)

@@ -73,6 +73,11 @@ class Component:
         return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
 
     @property
+    def needs_all(self) -> bool:
+        """True if each executor must get elements: one without them knows no event time, and holds back all others."""
+        return self.is_narrow and self.chain is not None and self.chain.gives_times
+
+    @property
     def kind(self) -> str:
         """The kind of component, for people."""
         if self.is_narrow:
@@ -89,7 +94,9 @@ class Component:
     def way(self, edge: Edge) -> str:
         """Return how an input is spread over the executors, for people."""
         fields = self.fields(edge)
-        return f"by {', '.join(fields)}" if fields else "to any executor, in the same worker if there is one"
+        if fields:
+            return f"by {', '.join(fields)}"
+        return "to all executors in turn" if self.needs_all else "to any executor, in the same worker if there is one"
 
     def stream(self, one: tuple[Operator, Layout], name: str) -> str:
         """Return the stream of an output, of an operator or for one, in a layout. The first is the default stream."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tupletree import BasicBolt, Spout
+from tupletree import BasicBolt, Spout, Tumbling
 from tupletree.backoff import Backoff
 from tupletree.component import BasicCollector
 from tupletree.connectors.files import FileSpout
@@ -19,6 +19,7 @@ from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import UsageError
 from tupletree.streams import Stream, StreamBuilder
 from tupletree.tuples import Tuple
+from tupletree.v1.topology_pb2 import GroupingKind
 
 SINK = SqliteSink("numbers.db", "numbers", {"number": "int", "double": "int"}, key="number")
 
@@ -79,6 +80,14 @@ def test_elements_that_are_only_counted_are_not_sent() -> None:
         ("key",),
         ("key", "value"),
     ]
+
+
+def test_every_executor_that_gives_event_times_gets_elements() -> None:
+    timed = numbers(StreamBuilder(parallelism=2)).event_time(lambda n: n, max_lag=timedelta(0))
+    timed.key_by(lambda n: n).window(Tumbling(timedelta(seconds=1))).count().print()
+    inputs = timed.builder.topology().components["numbers-event_time"].inputs
+    assert [one.grouping for one in inputs] == [GroupingKind.GROUPING_KIND_SHUFFLE], "else one without a spout in its worker gets none"
+    assert "from numbers, stream default, to all executors in turn\n" in timed.builder.explain()
 
 
 def test_a_name_is_the_way_to_an_operator_and_no_edit_elsewhere_changes_it() -> None:
