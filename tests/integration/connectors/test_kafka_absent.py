@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 from kafka_place import KafkaPlace
 from queue_places import free_port
+
+from tupletree import TopologyBuilder
+from tupletree.connectors.formats import Text
+from tupletree.connectors.kafka import KafkaSpout
+from tupletree.testing import LocalCluster
 
 PROGRAM = """
 from tupletree.connectors.formats import Json
@@ -47,6 +53,21 @@ def test_a_topic_that_is_not_there_is_named_and_the_source_is_not_connected(tmp_
     error = f"UnavailableError: Kafka: the brokers {brokers}: there is no topic 'nowhere', or it may not be read"
     assert (status, lines[-1]) == (1, f"no tuple was emitted: source 'clicks' reported {error}"), lines
     assert not any("connected" in line for line in lines)
+
+
+@pytest.mark.long
+def test_a_topic_that_is_created_later_is_read(tmp_path: Path) -> None:
+    place, feed = KafkaPlace(tmp_path), f"late{uuid.uuid4().hex[:8]}"
+    builder, rows = TopologyBuilder(), list[object]()
+    builder.set_spout("clicks", KafkaSpout(place.broker.addresses, feed, Text("line")))
+    with LocalCluster() as cluster:
+        cluster.submit("clicks", builder.create_topology(), observer=lambda component, stream, row: rows.append(row[0]))
+        cluster.wait_until(lambda: cluster.errors("clicks"), 30)
+        place.broker.create(feed)
+        producer = place.broker.producer()
+        producer.produce(feed, b"here")
+        assert producer.flush(30) == 0
+        cluster.wait_until(lambda: rows == ["here"], 60)
 
 
 @pytest.mark.long

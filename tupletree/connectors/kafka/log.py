@@ -110,7 +110,7 @@ class KafkaLog(LogSource):
             self._offsets = TopicOffsets(self.config, self.topics)
 
     def _check_topics(self, known: Mapping[str, Any]) -> None:
-        """Raise ReportedFailedException if none of the topics exists. Those that do are read without the others."""
+        """Raise ReportedFailedException if no topic exists. A follower reports one that is missing beside others."""
         if not any(topic in known for topic in self.topics):
             topics = ", ".join(repr(topic) for topic in self.topics)
             what = f"there is no topic {topics}, or it may not be read"
