@@ -86,7 +86,9 @@ def test_every_executor_that_gives_event_times_gets_elements() -> None:
     timed = numbers(StreamBuilder(parallelism=2)).event_time(lambda n: n, max_lag=timedelta(0))
     timed.key_by(lambda n: n).window(Tumbling(timedelta(seconds=1))).count().print()
     inputs = timed.builder.topology().components["numbers-event_time"].inputs
-    assert [one.grouping for one in inputs] == [GroupingKind.GROUPING_KIND_SHUFFLE], "else one without a spout in its worker gets none"
+    assert [one.grouping for one in inputs] == [GroupingKind.GROUPING_KIND_SHUFFLE], (
+        "else one without a spout in its worker gets none"
+    )
     assert "from numbers, stream default, to all executors in turn\n" in timed.builder.explain()
 
 
