@@ -53,7 +53,7 @@ def command(
 
     \b
     Examples:
-      tupletree local examples/word_count.py --seconds 5
+      tupletree local words.py --seconds 5
       tupletree local app.py:make -c topology.debug=true --seconds 0
     """
     from tupletree.cli.local_results import last_line, users_states

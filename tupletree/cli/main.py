@@ -153,10 +153,12 @@ def cli(ctx: click.Context) -> None:
 
     \b
     Try it on this machine:
-      tupletree dev                                   a whole cluster; leave it running
-      tupletree submit examples/word_count.py         in another terminal
-      tupletree monitor word_count
-      tupletree kill word_count --wait 0
+      tupletree new words && cd words     a project: a topology, its test, a configuration
+      tupletree local words.py            runs it in this process
+      tupletree dev                       a whole cluster; leave it running
+      tupletree submit words.py           in another terminal
+      tupletree monitor words
+      tupletree kill words --wait 0
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
