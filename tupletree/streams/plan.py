@@ -44,6 +44,7 @@ class Component:
         inputs: what it subscribes to, by the operators whose output comes.
         parallelism: the number of executors.
         late: the layout in which it emits elements that come too late; None: they are dropped and reported.
+        needs_all: each executor must get elements, as one without them knows no event time, and holds back all others.
         watermarks: the components that send it their progress in event time.
         streams: the streams that it emits on.
     """
@@ -56,6 +57,7 @@ class Component:
     operators: list[Operator] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
     late: Layout | None = None
+    needs_all: bool = False
     watermarks: list[str] = field(default_factory=list)
     streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
 
@@ -71,11 +73,6 @@ class Component:
         """
         is_timed_here = self.is_narrow or one.kind is not Kind.EVENT_TIME
         return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
-
-    @property
-    def needs_all(self) -> bool:
-        """True if each executor must get elements: one without them knows no event time, and holds back all others."""
-        return self.is_narrow and self.chain is not None and self.chain.gives_times
 
     @property
     def kind(self) -> str:
@@ -209,13 +206,25 @@ class Plan:
         narrow: dict[int, list[Operator]] = {}
         for child in children:
             if child.is_narrow:
-                narrow.setdefault(child.parallelism or self._parallelism, []).append(child)
+                narrow.setdefault(self._narrow_executors(child, edge), []).append(child)
                 continue
             reaching = replace(edge, side=child.parents.index(one))
             if reaching not in self._inputs[child]:
                 self._inputs[child].append(reaching)
         for parallelism, group in narrow.items():
             self._place_narrow(one, group, edge, parallelism)
+
+    def _narrow_executors(self, one: Operator, edge: Edge) -> int:
+        """Return the number of executors of an operator in a component of narrow operators, which gets an edge.
+
+        Where event times are given, there are no more than emit the elements: these stay in order, and reach each.
+        """
+        if one.parallelism or not _leads_to_times(one):
+            return one.parallelism or self._parallelism
+        return min(self._parallelism, self._sender(edge).parallelism)
+
+    def _sender(self, edge: Edge) -> Component:
+        return next(one for one in self.components if one.id == edge.component)
 
     def _place_narrow(self, one: Operator, children: Sequence[Operator], edge: Edge, parallelism: int) -> None:
         """Place a component of narrow operators, or connect it to one more source of its input (a merge)."""
@@ -229,6 +238,7 @@ class Plan:
         component = self._narrow[key] = Component(self._free(name), one, True, parallelism, inputs=[edge])
         self.components.append(component)
         component.chain = Chain(edge.layout, self._steps(one, children, component))
+        component.needs_all = component.chain.gives_times and parallelism > self._sender(edge).parallelism
 
     def _steps(self, one: Operator, children: Sequence[Operator], component: Component) -> tuple[Next, ...]:
         """Return what follows an operator in a component, and connect what leaves the component."""
@@ -271,6 +281,13 @@ class Plan:
                     source.chain = replace(source.chain, sends_watermarks=True)
                     if source.is_narrow and not source.chain.gives_times:
                         waiting.append(source)
+
+
+def _leads_to_times(one: Operator) -> bool:
+    """True if a narrow operator, or one that runs with it, gives event times."""
+    return one.kind is Kind.EVENT_TIME or any(
+        _leads_to_times(child) for child in one.children if child.is_narrow and not child.parallelism
+    )
 
 
 def _taken(layout: Layout, one: Operator) -> Layout:

@@ -109,7 +109,7 @@ def test_a_function_of_a_module_that_travels_by_value_does_so_too() -> None:
     code = "import sys, cloudpickle; a, b, c = cloudpickle.loads(sys.stdin.buffer.read()); "
     code += "print(list(a({'line': 'x y'})), type(b).__mro__[1].__name__, list(c.read()))"
     ran = subprocess.run([sys.executable, "-c", code], input=pickled, capture_output=True, check=True)
-    assert ran.stdout.decode().strip() == "[['x'], ['y']] _OfFunction [[0], [1]]"
+    assert ran.stdout.decode().strip() == "[['x'], ['y']] OfFunction [[0], [1]]"
 
 
 def test_a_generator_function_is_a_reliable_spout() -> None:

@@ -83,13 +83,20 @@ def test_elements_that_are_only_counted_are_not_sent() -> None:
 
 
 def test_every_executor_that_gives_event_times_gets_elements() -> None:
-    timed = numbers(StreamBuilder(parallelism=2)).event_time(lambda n: n, max_lag=timedelta(0))
-    timed.key_by(lambda n: n).window(Tumbling(timedelta(seconds=1))).count().print()
-    inputs = timed.builder.topology().components["numbers-event_time"].inputs
-    assert [one.grouping for one in inputs] == [GroupingKind.GROUPING_KIND_SHUFFLE], (
-        "else one without a spout in its worker gets none"
-    )
-    assert "from numbers, stream default, to all executors in turn\n" in timed.builder.explain()
+    def grouping(stream: Stream[int], id: str) -> tuple[int, str]:
+        timed = stream.event_time(lambda n: n, max_lag=timedelta(0))
+        timed.key_by(lambda n: n).window(Tumbling(timedelta(seconds=1))).count().print()
+        component = timed.builder.topology().components[id]
+        [kind] = [one.grouping for one in component.inputs if (one.source, one.stream) == ("numbers", "default")]
+        return component.parallelism, GroupingKind.Name(kind)
+
+    local, shuffle = "GROUPING_KIND_LOCAL_OR_SHUFFLE", "GROUPING_KIND_SHUFFLE"
+    assert grouping(numbers(StreamBuilder(parallelism=2)), "numbers-event_time") == (1, local)
+    two = StreamBuilder(parallelism=3).source([1, 2, 3], name="numbers", parallelism=2)
+    assert grouping(two.map(abs), "numbers-map") == (2, local)
+    more = numbers().map(abs, parallelism=3)
+    assert grouping(more, "numbers-map") == (3, shuffle)
+    assert "from numbers, stream default, to all executors in turn\n" in more.builder.explain()
 
 
 def test_a_name_is_the_way_to_an_operator_and_no_edit_elsewhere_changes_it() -> None:
