@@ -75,13 +75,14 @@ class PostgresDatabase(Database):
         def work(connection: Connection) -> Changes:
             alone = False
             while True:
+                was_alone = alone
                 try:
                     changes, alone = _apply(connection, table, decide, alone)
                     if changes is not None:
                         return changes
                 except (errors.SerializationFailure, errors.DeadlockDetected):
                     pass
-                if time.monotonic() > deadline:
+                if alone == was_alone and time.monotonic() > deadline:  # else nobody else was the reason
                     raise UnavailableError(
                         f"{self._address.where}: table {table!r} is changed concurrently; the batch is retried"
                     )
