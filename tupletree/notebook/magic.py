@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from tupletree.errors import TopologyError, UsageError
 from tupletree.notebook.programs import Program
-from tupletree.notebook.running import Running, start
+from tupletree.notebook.running import Running
 
 _PROGRAMS: Final = Program.__args__
 
@@ -54,13 +54,18 @@ class CellMagic:
             before.stop()
         program = self._program(cell)
         try:
-            running = start(program, seconds=options.seconds)
+            running = Running(program, seconds=options.seconds)
+            running.show()
         except (UsageError, TopologyError) as error:
             raise MagicUsageError(str(error)) from error
         if options.name is not None:
             self._shell.user_ns[options.name] = running
-        if not options.background:
-            running.wait()
+        try:
+            running.start()
+            if not options.background:
+                running.wait()
+        except KeyboardInterrupt:  # before the program was waited for
+            running.stop()
 
     def _program(self, cell: str) -> Any:
         """Run the cell, and return the program that it makes. Exceptions of the cell propagate."""
