@@ -16,12 +16,13 @@ from __future__ import annotations  # pure
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from tupletree._compiled import cost_of
 from tupletree._health.errors import latest_of_each
 from tupletree._health.facts import AckerFacts, SupervisorFacts, TopologyFacts
-from tupletree._wire.statuses import decode_status, source_of
+from tupletree._health.statuses import one_line, plural, remarks, stalls, troubles
+from tupletree._wire.statuses import decode_status
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -29,12 +30,10 @@ Status = Literal["healthy", "degraded", "down"]
 Severity = Literal["down", "degraded", "warning", "note"]
 
 DEATHS: Final = 3  # in a row: a crash loop
-FAILURES: Final = 3  # in a row, of a commit or of a checkpoint
 STARTING_S: Final = 20.0  # grace period after submission in which a topology may lack workers
 LATELY_S: Final = 600.0  # the period of metrics and errors that notes are based on
 SATURATED: Final = 0.9  # busy share of a bolt's busiest executor
 _MIN_STALL_S: Final = 60.0
-_MAX_TEXT_LENGTH: Final = 1000  # of text from user code
 _ORDER: Final = ("down", "degraded", "warning", "note")
 _RUNNING: Final = frozenset({pb.TOPOLOGY_STATUS_ACTIVE, pb.TOPOLOGY_STATUS_INACTIVE})
 _WANTED: Final = {
@@ -162,7 +161,7 @@ def _not_compiled(daemons: Sequence[SupervisorFacts | AckerFacts]) -> Iterator[F
 def _slot(host: str, slot: supervisor_pb2.SlotSummary, record: pb.TopologyRecord) -> Iterator[Fault]:
     name, command = record.name, f"tupletree errors {record.name}"
     place = f"{host}:{slot.port}"
-    last = f": {_text(slot.last_exit)}" if slot.last_exit else ""
+    last = f": {one_line(slot.last_exit)}" if slot.last_exit else ""
     if slot.deaths >= DEATHS:
         sentence = f"topology '{name}': its worker at {place} died {slot.deaths} times in a row{last}"
         yield Fault("degraded", "worker.crash_loop", name, sentence, command, record.id)
@@ -190,7 +189,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
         command = f"tupletree describe {name}"
         if 0 < deaths < DEATHS:  # more deaths are a crash loop, reported separately
             sentence, command = (
-                f"{sentence}: a worker died {_plural(deaths, 'time')} in a row",
+                f"{sentence}: a worker died {plural(deaths, 'time')} in a row",
                 f"tupletree errors {name}",
             )
         if topology.uptime_s < STARTING_S and not deaths:
@@ -201,7 +200,7 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
     if 0 < topology.executors < topology.record.workers:
         sentence = (
             f"topology '{name}' can use {topology.executors} of the {topology.record.workers} workers that it asks "
-            f"for: it has {_plural(topology.executors, 'executor')}"
+            f"for: it has {plural(topology.executors, 'executor')}"
         )
         yield Fault("note", "topology.few_executors", name, sentence, f"tupletree describe {name}", topology_id)
 
@@ -219,11 +218,11 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
             what = "tuple tree" if one.is_spout else "tuple"
             some = "all" if one.timeouts == one.failed else one.timeouts
             timeouts = f", {some} by timeout" if one.timeouts else ""
-            sentence = f"{where}: {_plural(one.failed, what)} failed in the last ten minutes{timeouts}"
+            sentence = f"{where}: {plural(one.failed, what)} failed in the last ten minutes{timeouts}"
             kind = "trees.failed" if one.is_spout else "tuples.failed"
             yield Fault("warning", kind, name, sentence, describe, topology_id, one.id)
         if one.unheard:
-            what = f"{_plural(one.unheard, 'failed message')} given up: the spout does not override fail"
+            what = f"{plural(one.unheard, 'failed message')} given up: the spout does not override fail"
             yield Fault("warning", "trees.given_up", name, f"{where}: {what}", describe, topology_id, one.id)
         if one.capacity >= SATURATED:
             sentence = f"{where}: its busiest executor is busy {one.capacity:.0%} of the time; add executors"
@@ -236,7 +235,7 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
     for complaint in latest_of_each([one for one in topology.complaints if not one.is_over]):
         latest = complaint.latest
         times = f" {complaint.count} times" if complaint.count > 1 else ""
-        message = _text(latest.message or latest.traceback)
+        message = one_line(latest.message or latest.traceback)
         sentence = f"topology '{name}', {latest.component_id}: reported an error{times}: {message}"
         yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
 
@@ -257,7 +256,7 @@ def _standstills(topology: TopologyFacts) -> Iterator[Fault]:
                 "warning", "component.long_call", name, f"{where}: {one.long_call}", stacks, topology_id, one.id
             )
         if one.stuck:
-            what = f"{_plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s although tuples wait"
+            what = f"{plural(one.stuck, 'task')} executed nothing for {one.stuck_s:.0f} s although tuples wait"
             yield Fault("degraded", "component.stuck", name, f"{where}: {what}", stacks, topology_id, one.id)
         if one.is_spout and one.unacked:
             what = f"no tuple tree was acked for {one.unacked_s:.0f} s, and {one.unacked} failed"
@@ -277,95 +276,15 @@ def _progress(topology: TopologyFacts) -> Iterator[Fault]:
     for component in topology.components:
         statuses = [(one.task_id, decode_status(one.status_json)) for one in component.statuses]
         known = [(task_id, status) for task_id, status in statuses if status is not None]
-        if away := _away([status for _, status in known if source_of(status)]):
-            where = f"topology '{name}', {component.id}"
-            yield Fault("degraded", "source.away", name, f"{where}: {away}", command, topology_id, component.id)
-        if late := _late([status for _, status in known], longest_s):
-            where = f"topology '{name}', {component.id}"
-            yield Fault("degraded", "tuples.late", name, f"{where}: {late}", command, topology_id, component.id)
+        where = f"topology '{name}', {component.id}"
+        for kind, what in troubles([status for _, status in known], longest_s):
+            yield Fault("degraded", kind, name, f"{where}: {what}", command, topology_id, component.id)
         for task_id, status in known:
             where = f"topology '{name}', {component.id}[{task_id}]"
-            for kind, what in _STALLS.get(str(status.get("kind")), _nothing)(status, longest_s):
+            for kind, what in stalls(status, longest_s):
                 yield Fault("degraded", kind, name, f"{where}: {what}", command, topology_id, component.id)
-            for severity, kind, what in _remarks(status):
+            for severity, kind, what in remarks(status):
                 yield Fault(severity, kind, name, f"{where}: {what}", command, topology_id, component.id)
-
-
-def _pipeline(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
-    if status.get("state") == "stopped":
-        yield "pipeline.stopped", f"the pipeline has stopped: {_text(status.get('reason'))}"
-    oldest_s = _oldest_s(status.get("batches"))
-    if oldest_s > stall_s:
-        yield "commit.stalled", f"a batch has waited {oldest_s:.0f} s to be committed"
-
-
-def _coordinator(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
-    if status.get("state") == "deposed":
-        yield "commit.deposed", "stalled: another coordinator has taken over the transactional id"
-        return
-    oldest_s, failures = _oldest_s(status.get("active")), _number(status.get("failures"))
-    if oldest_s > stall_s:
-        yield "commit.stalled", f"a transaction has been under way for {oldest_s:.0f} s"
-    elif failures >= FAILURES:
-        yield "commit.failing", f"transactions have failed {failures:.0f} times since the last commit"
-
-
-def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
-    if status.get("state") == "refused":
-        yield "checkpoint.refused", f"no checkpoint is taken and nothing is acked: {_text(status.get('reason'))}"
-        return
-    if status.get("state") == "stands still":
-        yield "checkpoint.deposed", "stalled: another checkpoint spout has taken over the state id"
-        return
-    age_s, failures = _number(status.get("step_age_s")), _number(status.get("failures"))
-    if age_s > stall_s:
-        yield "checkpoint.stalled", f"the checkpoint's step '{_text(status.get('step'))}' has gone on for {age_s:.0f} s"
-    elif failures >= FAILURES:
-        yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last committed one"
-
-
-def _away(statuses: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on tasks that are not connected to their source, with the last error; "" if there are none."""
-    away = [one for one in statuses if one.get("connected") is False and one.get("error")]
-    if not away:
-        return ""
-    tasks = f"{len(away)} of {_plural(len(statuses), 'task')} {'is' if len(away) == 1 else 'are'}"
-    return f"{tasks} not connected to {_text(source_of(away[0]))}: {_text(away[0]['error'])}"
-
-
-def _late(statuses: Sequence[Mapping[str, Any]], recent_s: float) -> str:
-    """Return a sentence on the tuples that a component drops as late; "" if it has dropped none recently."""
-    late = [one for one in statuses if one.get("kind") == "late"]
-    ages_s = [_number(one.get("newest_age_s")) for one in late]
-    if min(ages_s, default=recent_s) >= recent_s:
-        return ""
-    dropped = int(sum(_number(one.get("dropped")) for one in late))
-    tuples = "1 tuple was" if dropped == 1 else f"{dropped:,} tuples were"
-    return f"{tuples} dropped as late so far, the newest {min(ages_s):.0f} s ago: raise max_lag, or name a late_stream"
-
-
-def _remarks(status: Mapping[str, Any]) -> Iterator[tuple[Severity, str, str]]:
-    """Yield notes that apply to any kind of status."""
-    batches = [*_objects(status.get("active")), *_objects(status.get("batches"))]
-    worst = max(batches, key=lambda one: _number(one.get("failures")), default={})
-    if failures := int(_number(worst.get("failures"))):
-        yield (
-            "warning",
-            "commit.retried",
-            f"transaction {_text(str(worst.get('txid')))} failed {_plural(failures, 'time')}",
-        )
-    lag = status.get("lag")
-    if isinstance(lag, dict) and lag.get("error"):
-        yield "warning", "lag.unknown", f"its lag behind its source is unknown: {_text(lag['error'])}"
-    if status.get("is_recovering") is True and status.get("state") not in ("refused", "stands still"):
-        yield "note", "checkpoint.recovering", "the states are recovering from their last checkpoint"
-
-
-def _nothing(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str]]:
-    return iter(())
-
-
-_STALLS: Final = {"pipeline": _pipeline, "coordinator": _coordinator, "checkpoint": _checkpoint}
 
 
 def stall_s(record: pb.TopologyRecord) -> float:
@@ -379,27 +298,3 @@ def message_timeout_s(record: pb.TopologyRecord) -> float:
         return float(json.loads(record.conf_json or "{}").get("topology.message.timeout.secs") or 30)
     except (ValueError, TypeError, AttributeError):
         return 30.0
-
-
-def _objects(entries: Any) -> list[dict[str, Any]]:
-    return [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-
-
-def _oldest_s(entries: Any) -> float:
-    return max((_number(one.get("age_s")) for one in _objects(entries)), default=0.0)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18 else 0.0
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _text(value: Any) -> str:
-    """Return text from user code as one line that is safe for a terminal."""
-    text = " ".join(str(value or "no reason given").split())
-    if len(text) > _MAX_TEXT_LENGTH:
-        text = f"{text[: _MAX_TEXT_LENGTH - 1]}…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
