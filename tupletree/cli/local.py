@@ -78,7 +78,7 @@ def command(
         _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
-        last = last_line(topology, _by_component(emitted), cluster.acked(name), cluster.statuses(name), errors)
+        last = last_line(topology, _by_component(emitted), cluster.counts(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
     if last.text:
         click.echo(last.text, err=True)

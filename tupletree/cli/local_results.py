@@ -18,6 +18,7 @@ from tupletree.errors import GivenUpError, named
 from tupletree.joins.bolt import Join
 from tupletree.keyed.process import KeyedProcess
 from tupletree.keyed.progress import VALUE
+from tupletree.testing import ComponentCounts
 from tupletree.topology import Topology
 from tupletree.windows.stateful import KEY, StatefulWindowedBolt
 
@@ -71,13 +72,13 @@ class LastLine:
 def last_line(
     topology: Topology,
     emitted: Mapping[str, int],
-    acked: Mapping[str, int],
+    counts: Mapping[str, ComponentCounts],
     statuses: Mapping[tuple[str, int], Mapping[str, Any]],
     errors: Sequence[tuple[str, BaseException]],
 ) -> LastLine:
     """Return why no tuple was emitted, or that sinks that write with checkpoints had none; without text otherwise.
 
-    ``emitted``: tuples of components. ``acked``: messages of spouts. ``statuses``: of tasks, by component and task.
+    ``emitted``: tuples of components. ``counts``: of components. ``statuses``: of tasks, by component and task.
     ``errors``: all that components have reported.
     """
     spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
@@ -85,7 +86,7 @@ def last_line(
     tuples = sum(emitted.get(id, 0) for id in sources)
     if tuples:
         return LastLine(_unwritten(topology, tuples, statuses))
-    if messages := sum(acked.get(id, 0) for id in sources):
+    if messages := sum(one.acked for id, one in counts.items() if id in sources):
         return LastLine(f"no tuple was emitted: the operators passed on none of {messages:,} messages read")
     fault = _fault(sources, statuses, errors)
     if fault:

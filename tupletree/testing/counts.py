@@ -15,7 +15,7 @@ class ComponentCounts:
     Attributes:
         executed: the tuples that a bolt has executed.
         emitted: the tuples that were emitted, on all streams.
-        acked: the trees of a spout that are complete, or the tuples that a bolt has acked.
+        acked: the messages of a spout that are processed, also those without a tuple; the tuples that a bolt has acked.
         failed: the trees of a spout, or the tuples of a bolt, that failed.
         waiting: the tuples that wait for a bolt, or the pending trees of a spout, now.
     """

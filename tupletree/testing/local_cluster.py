@@ -135,10 +135,6 @@ class LocalCluster:
         """Return, for each bolt that acks by hand, how many tuples it executed, and how many it acked or failed."""
         return self._find(name).executions
 
-    def acked(self, name: str) -> dict[str, int]:
-        """Return, for each spout, how many of its messages are acked, also those of which no tuple was emitted."""
-        return self._find(name).acked
-
     def counts(self, name: str) -> dict[str, ComponentCounts]:
         """Return what each component has done, by component id. The numbers lag behind by what is being executed."""
         return self._find(name).counts

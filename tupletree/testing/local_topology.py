@@ -177,15 +177,6 @@ class LocalTopology:
         return found
 
     @property
-    def acked(self) -> dict[str, int]:
-        """For each spout, how many of its messages are acked, those among them of which no tuple was emitted."""
-        found: dict[str, int] = {}
-        for task in self.tasks:
-            if isinstance(task, SpoutTask):
-                found[task.component_id] = found.get(task.component_id, 0) + task.counters.acked
-        return found
-
-    @property
     def counts(self) -> dict[str, ComponentCounts]:
         """The counts of the components of the user, of all their tasks."""
         found = {id: ComponentCounts() for id in self._components if not id.startswith(RESERVED_PREFIXES)}

@@ -9,6 +9,7 @@ from tupletree import IntervalJoin, Spout, StatefulBolt, TopologyBuilder
 from tupletree.cli.local_results import last_line, users_states
 from tupletree.errors import GivenUpError, UnavailableError
 from tupletree.keyed import KeyedProcess
+from tupletree.testing import ComponentCounts
 from tupletree.windows import StatefulWindowedBolt
 
 
@@ -69,7 +70,7 @@ def test_the_last_line_says_why_no_tuple_was_emitted() -> None:
     lost, given_up = ("sales", UnavailableError("the broker is away")), ("sales", GivenUpError("no JSON"))
 
     def line(statuses: Any, errors: Any, acked: int = 0) -> tuple[str, bool]:
-        found = last_line(topology, {}, {"sales": acked}, statuses, errors)
+        found = last_line(topology, {}, {"sales": ComponentCounts(acked=acked)}, statuses, errors)
         start, _, reason = found.text.partition(": ")
         assert start == "no tuple was emitted"
         return reason, found.is_failure
