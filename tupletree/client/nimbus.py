@@ -29,6 +29,7 @@ from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, 
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
+from tupletree.component import Component
 from tupletree.config import TopologyConf, defaults, encode_conf, load, merge, topology_part, validate
 from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
 from tupletree.topology import Topology, check_topology_name
@@ -128,10 +129,7 @@ class NimbusClient(SupervisorCalls):
             raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
         settings = _checked_conf({**topology.conf, **(conf or {})})
         components = {one.id: one.component for one in topology.components.values()}
-        try:
-            check_needs(components, merge(defaults(), settings))
-        except ConfigError:  # unless the cluster has what is missing
-            check_needs(components, merge(self.configuration(), settings))
+        self._check_needs(components, settings)
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
@@ -149,6 +147,13 @@ class NimbusClient(SupervisorCalls):
         for sentence in warnings_of(components):
             warnings.warn(sentence, stacklevel=2)
         return reply.topology_id
+
+    def _check_needs(self, components: Mapping[str, Component], settings: Mapping[str, Any]) -> None:
+        """Check that components have the settings that they need. Raises ConfigError."""
+        try:
+            check_needs(components, merge(defaults(), settings))
+        except ConfigError:  # unless the cluster has what is missing
+            check_needs(components, merge(self.configuration(), settings))
 
     def kill(self, name: str, wait_secs: float | None = None) -> TopologyRecord:
         """Stop the spouts at once, and the topology when no tuple is in flight.
