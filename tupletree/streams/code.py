@@ -122,18 +122,19 @@ class Code:
     @contextlib.contextmanager
     def collecting(self, steps: Sequence[Next], depth: int) -> Iterator[None]:
         """Write a loop: what ``steps`` in it emit is emitted after the loop."""
-        before, after = (self.emits, self.emits_rows) if self.emits_rows else ({}, {})
+        before, after = self.emits, self.emits_rows
         rows = {stream: self.variable("rows") for stream in emits_of(steps) if stream in after}
+        if not rows:
+            yield
+            return
         for name in rows.values():
             self.add(depth, f"{name} = []")
-        if rows:
-            self.emits = {**before, **{stream: f"{name}.append({{row}})" for stream, name in rows.items()}}
-            self.emits_rows = {}
+        self.emits = {**before, **{stream: f"{name}.append({{row}})" for stream, name in rows.items()}}
+        self.emits_rows = {}
         yield
-        if rows:
-            self.emits, self.emits_rows = before, after
-            for stream, name in rows.items():
-                self.add(depth, after[stream].format(rows=name))
+        self.emits, self.emits_rows = before, after
+        for stream, name in rows.items():
+            self.add(depth, after[stream].format(rows=name))
 
     def compiled(self, title: str) -> Any:
         """Compile what was written; return the function ``run``. ``title``: what the code is of, for tracebacks."""
