@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from log_place import LogPlace
 
-from bench._kafka_broker import NoJars, shared_broker
+from tests.integration.kafka_brokers import broker_or_skip
 from tupletree.connectors.formats import Format
 from tupletree.connectors.kafka import KafkaSpout
 from tupletree.connectors.log_spout import LogSpout
@@ -27,10 +26,7 @@ class KafkaPlace(LogPlace):
     is_group: ClassVar[bool] = False
 
     def __init__(self, directory: Path) -> None:
-        try:
-            self.broker = shared_broker()
-        except NoJars as error:
-            pytest.skip(str(error))
+        self.broker = broker_or_skip()
         self.topic = self.broker.create(f"t{uuid.uuid4().hex[:8]}", self.PARTITIONS)
         self.partitions = self.PARTITIONS
 

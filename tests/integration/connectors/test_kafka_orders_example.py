@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 from collections.abc import Iterator
@@ -10,12 +9,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from example_programs import imported_example
 from scripted_server import LoopbackServer
 
-from bench._kafka_broker import NoJars, shared_broker
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.kafka_brokers import broker_or_skip
+from tests.integration.transactional.database_servers import PostgresServer, running, table_rows
 from tupletree.testing import DevCluster, wait_until
 
 ORDERS = 3000
@@ -49,39 +48,24 @@ def prices() -> Iterator[str]:
 
 @pytest.fixture
 def postgres() -> Iterator[str]:
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    try:
-        server.start()
+    with running(PostgresServer) as server:
         yield server.url
-    finally:
-        server.close()
 
 
 @pytest.mark.long
 def test_each_order_is_in_the_table_once(
     prices: str, postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    try:
-        broker = shared_broker()
-    except NoJars as error:
-        pytest.skip(str(error))
+    broker = broker_or_skip()
     broker.create("orders", 2)
-    values = {"KAFKA": broker.addresses, "PRICES": prices, "POSTGRES_URL": postgres, "STATES": str(tmp_path / "states")}
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    example = importlib.reload(importlib.import_module("examples.kafka_orders"))
+    where = {"KAFKA": broker.addresses, "PRICES": prices, "POSTGRES_URL": postgres, "STATES": str(tmp_path / "states")}
+    example = imported_example("kafka_orders", monkeypatch, **where)
     example.put_orders(ORDERS)
     truth = [(number, 10 + number % 7, number % 5) for number in range(ORDERS)]
     truth = [(number, f"item{number % 7}", count, count * price) for number, price, count in truth]
 
     def rows() -> list[Any]:
-        with psycopg.connect(postgres) as database:
-            found = database.execute("SELECT to_regclass('orders')").fetchone()
-            if found is None or found[0] is None:
-                return []
-            return database.execute("SELECT id, item, count, total FROM orders ORDER BY id").fetchall()
+        return table_rows(postgres, "orders", "SELECT id, item, count, total FROM orders ORDER BY id")
 
     with DevCluster(slots=2) as cluster:
         topology, conf = example.topology()

@@ -11,7 +11,7 @@ import pytest
 from kafka_mock import MockCluster
 from kafka_sums import summing, table, truth
 
-from bench._kafka_broker import NoJars, shared_broker
+from tests.integration.kafka_brokers import broker_or_skip
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaLog
 from tupletree.errors import UsageError
@@ -57,10 +57,7 @@ def test_ranges_that_follow_each_other_are_read_by_one_consumer() -> None:
 
 @pytest.mark.long
 def test_a_start_in_time_is_the_first_message_that_is_not_older(tmp_path: Path) -> None:
-    try:
-        broker = shared_broker()
-    except NoJars as error:
-        pytest.skip(str(error))
+    broker = broker_or_skip()
     topic = broker.create("times", 1)
     producer = broker.producer()
     for number in range(10):
@@ -89,10 +86,7 @@ def test_a_mistake_gets_a_sentence(arguments: dict[str, Any], sentence: str) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", SPOUTS)
 def test_sums_are_exact_though_workers_are_killed(kind: Any, tmp_path: Path) -> None:
-    try:
-        broker = shared_broker()
-    except NoJars as error:
-        pytest.skip(str(error))
+    broker = broker_or_skip()
     topic = broker.create(f"sums-{kind.__name__}", 2)
     numbers = {partition: list(range(partition, 6000 + partition)) for partition in range(2)}
     producer = broker.producer()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -10,30 +9,25 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from example_programs import imported_example
 from mqtt_place import MqttServer
 
+from tests.integration.transactional.database_servers import running
 from tupletree.testing import LocalCluster
 
 
 @pytest.fixture
 def server() -> Iterator[MqttServer]:
-    if reason := MqttServer.missing():
-        pytest.skip(reason)
-    server = MqttServer()
-    try:
-        server.start()
+    with running(MqttServer) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.mark.long
 def test_measurements_are_in_files_and_acknowledged_when_the_files_are_complete(
     server: MqttServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MQTT_BROKER", f"127.0.0.1:{server.port}")
-    monkeypatch.setenv("SENSORS_DIR", str(tmp_path / "sensors"))
-    example = importlib.reload(importlib.import_module("examples.mqtt_sensors_to_parquet"))
+    where = {"MQTT_BROKER": f"127.0.0.1:{server.port}", "SENSORS_DIR": str(tmp_path / "sensors")}
+    example = imported_example("mqtt_sensors_to_parquet", monkeypatch, **where)
 
     def measured() -> list[tuple[str, float]]:
         table = pq.read_table(example.DIRECTORY / "readings")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 import redis
+from example_programs import imported_example
 from postgres_changes_place import ChangesServer
 
 from tests.integration.transactional.database_servers import RedisServer
@@ -31,9 +31,7 @@ def urls() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.long
 def test_hashes_follow_the_table(urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, url in zip(("POSTGRES_URL", "REDIS_URL"), urls, strict=True):
-        monkeypatch.setenv(name, url)
-    example = importlib.reload(importlib.import_module("examples.postgres_changes_to_redis"))
+    example = imported_example("postgres_changes_to_redis", monkeypatch, POSTGRES_URL=urls[0], REDIS_URL=urls[1])
     example.create_towns(200)
     client = redis.Redis.from_url(urls[1], decode_responses=True)
 

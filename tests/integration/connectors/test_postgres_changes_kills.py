@@ -15,6 +15,7 @@ from killed_changes import appending_keys
 from killed_topology import done
 from postgres_changes_place import ChangesPlace, ChangesServer
 
+from tests.integration.transactional.database_servers import running
 from tupletree.connectors.postgres_changes import PostgresChangesSpout
 from tupletree.testing import DevCluster, wait_until
 
@@ -23,14 +24,8 @@ ROWS = 4_000
 
 @pytest.fixture
 def place() -> Iterator[ChangesPlace]:
-    if reason := ChangesServer.missing():
-        pytest.skip(reason)
-    server = ChangesServer()
-    try:
-        server.start()
+    with running(ChangesServer) as server:
         yield ChangesPlace(server)
-    finally:
-        server.close()
 
 
 class Writer(threading.Thread):

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 
 import pytest
+from example_programs import imported_example
 from rabbitmq_place import RabbitServer
 
+from tests.integration.transactional.database_servers import running
 from tupletree.dead_letters import open_store
 from tupletree.testing import LocalCluster
 
 
 @pytest.fixture
 def server():
-    if reason := RabbitServer.missing():
-        pytest.skip(reason)
-    server = RabbitServer()
-    try:
-        server.start()
+    with running(RabbitServer) as server:
         yield server
-    finally:
-        server.close()
 
 
 def drain(server, queue):
@@ -38,9 +33,8 @@ def drain(server, queue):
 
 @pytest.mark.long
 def test_receipts_and_letters_are_all_orders(server, monkeypatch, tmp_path):
-    monkeypatch.setenv("RABBITMQ_URL", server.url(server.port))
-    monkeypatch.setenv("ORDERS_DB", str(tmp_path / "orders.db"))
-    example = importlib.reload(importlib.import_module("examples.rabbitmq_work_queue"))
+    where = {"RABBITMQ_URL": server.url(server.port), "ORDERS_DB": str(tmp_path / "orders.db")}
+    example = imported_example("rabbitmq_work_queue", monkeypatch, **where)
     example.put_orders(200)
     with LocalCluster() as cluster:
         cluster.submit("orders", example.topology())

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from sink_places import (
@@ -27,7 +27,7 @@ from sink_places import (
     SqlitePlace,
 )
 
-from tests.integration.transactional.database_servers import PostgresServer, RedisServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
 from tupletree import TopologyBuilder
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.row_sinks import RowSinkBolt
@@ -36,29 +36,18 @@ from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 
 OwnSink = Callable[..., TransactionalSink]
-AnyServer = TypeVar("AnyServer", PostgresServer, RedisServer)
 
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    yield from running(PostgresServer)
+    with running(PostgresServer) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def redis_server() -> Iterator[RedisServer]:
-    yield from running(RedisServer)
-
-
-def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
-    """A server that runs while a module needs it."""
-    if reason := kind.missing():
-        pytest.skip(reason)
-    server = kind()
-    try:
-        server.start()
+    with running(RedisServer) as server:
         yield server
-    finally:
-        server.close()
 
 
 KEYED = ["sqlite", "postgres", "redis"]
@@ -217,7 +206,7 @@ def commit_with(begin: threading.Barrier, sink: TransactionalSink, txid: int, ro
 
 CHILD = """
 import os, pickle, signal, sys, time
-from tests.integration.transactional.database_servers import PostgresServer, RedisServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError
 sink = pickle.load(sys.stdin.buffer)

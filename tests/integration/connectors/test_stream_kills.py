@@ -17,7 +17,7 @@ import pytest
 from kafka_place import QUICK, KafkaPlace
 from killed_driver import RATE, SECONDS, SEEDS, Feed, Killing, in_turn
 
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.transactional.database_servers import PostgresServer, running
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaSpout
 from tupletree.connectors.postgres import PostgresSink
@@ -45,12 +45,8 @@ def place(tmp_path: Path) -> Iterator[KafkaPlace]:
 
 @pytest.fixture
 def database() -> Iterator[PostgresServer]:
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    server.start()
-    yield server
-    server.close()
+    with running(PostgresServer) as server:
+        yield server
 
 
 def restart(database: PostgresServer) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from example_programs import imported_example
 
-from bench._kafka_broker import NoJars, shared_broker
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.kafka_brokers import broker_or_skip
+from tests.integration.transactional.database_servers import PostgresServer, running, table_rows
 from tupletree.testing import LocalCluster, wait_until
 
 BLOCKS = 3
@@ -19,27 +18,16 @@ BLOCKS = 3
 
 @pytest.fixture
 def postgres() -> Iterator[str]:
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    try:
-        server.start()
+    with running(PostgresServer) as server:
         yield server.url
-    finally:
-        server.close()
 
 
 @pytest.mark.long
 def test_each_visit_is_in_the_table_once(postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    try:
-        broker = shared_broker()
-    except NoJars as error:
-        pytest.skip(str(error))
+    broker = broker_or_skip()
     broker.create("clicks")
-    values = {"KAFKA": broker.addresses, "POSTGRES_URL": postgres, "STATES": str(tmp_path / "states")}
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    example = importlib.reload(importlib.import_module("examples.stream_sessions"))
+    where = {"KAFKA": broker.addresses, "POSTGRES_URL": postgres, "STATES": str(tmp_path / "states")}
+    example = imported_example("stream_sessions", monkeypatch, **where)
     producer = broker.producer()
     producer.produce("clicks", b'{"user": "user0", "at": "now", "page": "/"}')
     producer.flush()
@@ -51,11 +39,7 @@ def test_each_visit_is_in_the_table_once(postgres: str, monkeypatch: pytest.Monk
             truth.append((f"user{user}", start_ms, start_ms + 590_000 + 1_800_000, 60))
 
     def rows() -> list[Any]:
-        with psycopg.connect(postgres) as database:
-            found = database.execute("SELECT to_regclass('visits')").fetchone()
-            if found is None or found[0] is None:
-                return []
-            return database.execute('SELECT "user", start, "end", pages FROM visits').fetchall()
+        return table_rows(postgres, "visits", 'SELECT "user", start, "end", pages FROM visits')
 
     with LocalCluster() as cluster:
         cluster.submit("visits", *example.topology())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -38,19 +36,6 @@ class SqlPlace(Protocol):
 
     def hold(self, table: str) -> Callable[[], None]:
         """Keep everybody else from writing to a table until what is returned is called."""
-
-
-@contextlib.contextmanager
-def postgres() -> Iterator[PostgresServer]:
-    """A server that runs."""
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.close()
 
 
 def state(place: SqlPlace, key: Any = "word", **roles: Any) -> SqlState:

@@ -14,7 +14,8 @@ from local_spark import LOCAL
 from pyspark.sql import SparkSession
 from spark_stream_programs import Counts, counting, history_of
 
-from bench._kafka_broker import Broker, NoJars, shared_broker
+from bench._kafka_broker import Broker
+from tests.integration.kafka_brokers import broker_or_skip
 from tupletree.errors import UsageError
 from tupletree.streams import ParquetHistory
 from tupletree.testing import DevCluster, LocalCluster, wait_until
@@ -28,10 +29,7 @@ ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def broker() -> Broker:
-    try:
-        return shared_broker()
-    except NoJars as error:
-        pytest.skip(str(error))
+    return broker_or_skip()
 
 
 @pytest.fixture

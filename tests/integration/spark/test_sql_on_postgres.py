@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from sql_places import PostgresTablesPlace, Run, counts, postgres, state
+from sql_places import PostgresTablesPlace, Run, counts, state
 
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.transactional.database_servers import PostgresServer, running
 from tupletree._sinks.sql_plan import Roles
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
@@ -23,7 +23,7 @@ A = TransactionAttempt
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    with postgres() as server:
+    with running(PostgresServer) as server:
         yield server
 
 

@@ -15,9 +15,9 @@ import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from sql_places import PostgresTablesPlace, SqliteTablesPlace, SqlPlace, postgres
+from sql_places import PostgresTablesPlace, SqliteTablesPlace, SqlPlace
 
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.transactional.database_servers import PostgresServer, running
 from tupletree._sinks.postgres_statements import PostgresStatements, staging_table
 from tupletree._sinks.sql_plan import Roles
 from tupletree._sinks.sqlite_commits import rows_of
@@ -38,7 +38,7 @@ PLAN = Roles("t", ["k", "j"], "added", "low", "high", "new", {"status": "at"}).p
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    with postgres() as server:
+    with running(PostgresServer) as server:
         yield server
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from sql_places import PostgresTablesPlace, Run, SqliteTablesPlace, SqlPlace, counts, postgres, state
+from sql_places import PostgresTablesPlace, Run, SqliteTablesPlace, SqlPlace, counts, state
 
-from tests.integration.transactional.database_servers import PostgresServer
+from tests.integration.transactional.database_servers import PostgresServer, running
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 
@@ -21,7 +21,7 @@ A = TransactionAttempt
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    with postgres() as server:
+    with running(PostgresServer) as server:
         yield server
 
 

@@ -8,33 +8,21 @@ from pathlib import Path
 
 import pytest
 from database_places import MemoryPlace, Place, PostgresPlace, RedisPlace, SqlitePlace
-from database_servers import PostgresServer, RedisServer
+from database_servers import PostgresServer, RedisServer, running
 
 from tupletree.transactional.databases import Database
 
 
 @pytest.fixture(scope="module")
 def redis_server() -> Iterator[RedisServer]:
-    if reason := RedisServer.missing():
-        pytest.skip(reason)
-    server = RedisServer()
-    try:
-        server.start()
+    with running(RedisServer) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
-    if reason := PostgresServer.missing():
-        pytest.skip(reason)
-    server = PostgresServer()
-    try:
-        server.start()
+    with running(PostgresServer) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])

@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import psycopg
+import pytest
 import redis
 
 from tupletree._devcluster.guard import Guard
@@ -32,6 +34,11 @@ class Server:
         self.directory = Path(tempfile.mkdtemp(prefix=f"tupletree-{name}-"))
         self._guard = Guard(str(self.directory), remove=True)
         self._process: subprocess.Popen[bytes] | None = None
+
+    @staticmethod
+    def missing() -> str:
+        """Why it cannot run here, or nothing."""
+        raise NotImplementedError
 
     def command(self) -> Sequence[str]:
         """What to run."""
@@ -71,6 +78,30 @@ class Server:
     def close(self) -> None:
         self.stop()
         self._guard.close()
+
+
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+@contextlib.contextmanager
+def running(kind: type[AnyServer]) -> Iterator[AnyServer]:
+    """A server that runs. Skips the test, with the reason, if it cannot run here."""
+    if reason := kind.missing():
+        pytest.skip(reason)
+    server = kind()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def table_rows(url: str, table: str, query: str) -> list[Any]:
+    """The rows of a query; none as long as its table does not exist."""
+    with psycopg.connect(url) as database:
+        if database.execute("SELECT to_regclass(%s)", [table]).fetchone() == (None,):
+            return []
+        return database.execute(query).fetchall()
 
 
 class RedisServer(Server):
