@@ -8,7 +8,10 @@ cdef class Origin:
     cdef public object component, task, stream, first
     cdef public tuple fields
     cdef public dict index
+    cdef public list siblings
+    cdef public Py_ssize_t first_task
 
+    cpdef Origin of_task(self, Py_ssize_t task)
     @cython.locals(tup=Tuple)
     cpdef Tuple new_tuple(self, list values, u64 root, u64 edge, object pairs)
     @cython.locals(tup=Tuple)

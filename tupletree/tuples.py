@@ -42,9 +42,12 @@ def record_fields(record: Any) -> tuple[str, ...]:
 
 
 class Origin:
-    """The origin of a batch of tuples: one object for all tuples of a (source task, stream)."""
+    """The origin of tuples: one object for all tuples of a (source task, stream).
 
-    __slots__ = ("component", "fields", "first", "index", "stream", "task")
+    ``siblings``: the origins of the same stream of the component's tasks, from task ``first_task`` on (``relate``).
+    """
+
+    __slots__ = ("component", "fields", "first", "first_task", "index", "siblings", "stream", "task")
 
     def __init__(self, component: str, task: int, stream: str, fields: Sequence[str]) -> None:
         self.component = component
@@ -53,6 +56,12 @@ class Origin:
         self.fields = tuple(fields)
         self.first = self.fields[0] if self.fields else None
         self.index = {name: position for position, name in enumerate(self.fields)}
+        self.first_task = task
+        self.siblings: list[Origin] = [self]
+
+    def of_task(self, task: int) -> Origin:
+        """Return the origin of the same stream of another task, which must be related."""
+        return self.siblings[task - self.first_task]
 
     def new_tuple(self, values: list[Any] | None, root: int, edge: int, pairs: Anchors | None) -> Tuple:
         """Return a tuple of this origin, as ``Tuple(…)`` would. In the compiled module, the ids are never boxed."""
@@ -72,6 +81,15 @@ class Origin:
         tup._columns = columns
         tup._at = at
         return tup
+
+
+def relate(origins: Sequence[Origin]) -> None:
+    """Let origins of one stream, of several tasks of a component, find each other."""
+    first_task = min(origin.task for origin in origins)
+    siblings = [origins[0]] * (max(origin.task for origin in origins) + 1 - first_task)
+    for origin in origins:
+        siblings[origin.task - first_task] = origin
+        origin.siblings, origin.first_task = siblings, first_task
 
 
 class MessageId:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from tupletree.errors import TopologyError
 from tupletree.grouping import CustomGrouping, grouping_name
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
-from tupletree.tuples import Origin
+from tupletree.tuples import Origin, relate
 from tupletree.v1 import topology_pb2
 
 from .checkpoint.membership import build_participant, max_pending, step_sources
@@ -27,10 +28,11 @@ from .control_messages import Call
 from .core import routing
 from .core.basic_bolt_task import BasicBoltTask
 from .core.bolt_task import BoltTask
-from .core.output_streams import OutBuffer, OutStream
+from .core.output_streams import OutStream, Port
 from .core.spout_task import SpoutTask
 from .core.task import Environment, Observer, Task
-from .execution.executor import BoltExecutor, Deliver, Executor
+from .execution.bolt_executor import BoltExecutor
+from .execution.executor import Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
 from .execution.spout_executor import SpoutExecutor
 
@@ -42,7 +44,8 @@ class Plan:
     """The inputs from which all tasks of a worker are built.
 
     ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
-    by tests, is called with (component, stream, values) for every emitted tuple.
+    by tests, is called with (component, stream, values) for every emitted tuple. ``places``: the worker that runs each
+    remote task at the start; tuples for tasks of one worker travel together.
     """
 
     topology_id: str
@@ -53,6 +56,7 @@ class Plan:
     environment: Environment
     seed: int
     observer: Observer | None = None
+    places: Mapping[int, Hashable] = field(default_factory=dict)
     graph: ComponentGraph = field(init=False, repr=False)
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
     _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
@@ -75,6 +79,10 @@ class Plan:
                 return component
         raise TopologyError(f"topology {self.topology_id} has no task {task}")
 
+    def place_of(self, task: int) -> Hashable:
+        """Return where a task runs: a value that is equal for the tasks of one worker."""
+        return None if task in self.local_tasks else self.places.get(task, "elsewhere")
+
     def tasks_of(self, components: Iterable[str]) -> frozenset[int]:
         """Return all tasks of these components."""
         return frozenset(task for component in components for task in self.tasks[component])
@@ -88,12 +96,14 @@ class Plan:
 
 def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
     """Return every possible origin of a batch in the topology, by (source task, stream)."""
-    return {
-        (task, stream.id): Origin(component.id, task, stream.id, stream.fields)
-        for component in plan.spec.components
-        for task in plan.tasks[component.id]
-        for stream in component.outputs
-    }
+    found: dict[tuple[int, str], Origin] = {}
+    for component in plan.spec.components:
+        for stream in component.outputs:
+            tasks = plan.tasks[component.id]
+            siblings = [Origin(component.id, task, stream.id, stream.fields) for task in tasks]
+            relate(siblings)
+            found.update({(origin.task, stream.id): origin for origin in siblings})
+    return found
 
 
 def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, deliver: Deliver) -> Sequence[Executor]:
@@ -104,23 +114,48 @@ def build_executors(plan: Plan, executors: Iterable[ExecutorTasks], gate: Gate, 
     """
     ranks = {component: rank for rank, component in enumerate(plan.graph.order)}
     ordered = sorted(executors, key=lambda tasks: ranks[plan.component_of(tasks[0]).id])
-    built = [build_executor(plan, executor, gate, deliver) for executor in ordered]
+    built: list[Executor] = []
+    for _, ranges in itertools.groupby(ordered, lambda tasks: ranks[plan.component_of(tasks[0]).id]):
+        built += _build_component(plan, list(ranges), gate, deliver)
     for rank, executor in enumerate(built):
         executor.rank = rank
     return built
 
 
-def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Deliver) -> Executor:
-    """Build an executor and its tasks. Each task gets its own copy of the component.
+def _build_component(
+    plan: Plan, ranges: Sequence[ExecutorTasks], gate: Gate, deliver: Deliver
+) -> Sequence[SpoutExecutor | BoltExecutor]:
+    """Build the executors of one component, each task with its own copy: one for all bolts that neither block nor fill.
 
     Raises:
         TopologyError: the component cannot be unpickled here.
     """
-    first, last = executor
-    component = plan.component_of(first)
+    component = plan.component_of(ranges[0][0])
     conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
-    ids = range(first, last + 1)
-    tasks = [_build_task(plan, component, conf, task) for task in ids]
+    parts = [[_build_task(plan, component, conf, task) for task in range(first, last + 1)] for first, last in ranges]
+    for name in parts[0][0].streams:
+        relate([task.streams[name].origin for part in parts for task in part])
+    make = functools.partial(_make_executor, plan, component.id, conf, gate, deliver)
+    if len(parts) > 1 and all(may_share_executor(task, conf) for part in parts for task in part):
+        together = make([task for part in parts for task in part])
+        if isinstance(together, BoltExecutor):
+            together.parts = parts
+            together.make = make
+        return [together]
+    return [make(part) for part in parts]
+
+
+def may_share_executor(task: Task, conf: Mapping[str, Any]) -> bool:
+    """True if one executor may drive the bolts of several: a call that blocks, or a full bolt, holds up all of them."""
+    if not isinstance(task, BasicBoltTask | BoltTask) or conf["topology.blocking"] or task.is_declared_blocking:
+        return False
+    return isinstance(task, BasicBoltTask) or not task.bolt.can_be_full
+
+
+def _make_executor(
+    plan: Plan, component: str, conf: Mapping[str, Any], gate: Gate, deliver: Deliver, tasks: Sequence[Task]
+) -> SpoutExecutor | BoltExecutor:
+    ids = [task.task_id for task in tasks]
     inbox = Inbox(
         ids,
         conf["topology.executor.receive.buffer.size"] * len(ids),
@@ -131,7 +166,7 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     clock = plan.environment.clock
     spouts = [task for task in tasks if isinstance(task, SpoutTask)]
     bolts = [task for task in tasks if isinstance(task, BasicBoltTask | BoltTask)]
-    built: Executor
+    built: SpoutExecutor | BoltExecutor
     if spouts:
         timeout_s = conf["topology.message.timeout.secs"] if conf["topology.enable.message.timeouts"] else None
         built = SpoutExecutor(
@@ -151,9 +186,9 @@ def build_executor(plan: Plan, executor: ExecutorTasks, gate: Gate, deliver: Del
     for task in tasks:
         task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
         task.equip(task.context)
-    built.wait_for(plan.tasks_of(plan.graph.waits_for(component.id)))
+    built.wait_for(plan.tasks_of(plan.graph.waits_for(component)))
     if built.is_source:
-        built.downstream = plan.graph.downstream(component.id)
+        built.downstream = plan.graph.downstream(component)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
 
@@ -222,7 +257,10 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
         manies: list[routing.Many] = []
         for subscriber, item in plan.graph.subscriptions(component.id, declared.id):
             goes_back = plan.graph.is_back_edge(component.id, subscriber.id)
-            targets = [stream.buffer_for(task, goes_back) for task in sorted(plan.tasks[subscriber.id])]
+            targets = [
+                stream.port_to(task, (subscriber.id, plan.place_of(task)), goes_back)
+                for task in sorted(plan.tasks[subscriber.id])
+            ]
             _compile(plan, context, stream, item, targets, rng, ones, manies)
         if len(ones) == 1 and not manies:
             stream.choose_one = ones[0]
@@ -241,7 +279,7 @@ def _compile(
     context: TopologyContext,
     stream: OutStream,
     item: topology_pb2.InputSpec,
-    targets: list[OutBuffer],
+    targets: list[Port],
     rng: random.Random,
     ones: list[routing.One],
     manies: list[routing.Many],
@@ -297,7 +335,7 @@ def _observe(stream: OutStream, observer: Observer) -> None:
     def observe(values: Sequence[Any]) -> None:
         observer(component, name, values)
 
-    def choose_observed(values: Sequence[Any]) -> Sequence[OutBuffer]:
+    def choose_observed(values: Sequence[Any]) -> Sequence[Port]:
         observe(values)
         return choose(values)
 

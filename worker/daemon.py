@@ -139,6 +139,7 @@ class Worker:
                 shard_version=lambda: self._ackers.known_version if self._ackers is not None else 0,
                 fail=self._transfer.fail,
                 on_link_change=self._update_readiness,
+                split=self._engine.split,
             )
         )
         self._service = WorkerService(
@@ -190,6 +191,7 @@ class Worker:
             local_tasks=local_tasks(first.executors),
             environment=environment,
             seed=random.getrandbits(64),
+            places={task: slot for slot, tasks in first.remote_tasks.items() for task in tasks},
         )
         return Engine(plan, first.executors, self._transfer, log_blocking)
 

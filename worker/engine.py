@@ -7,10 +7,11 @@ other workers and ackers.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from tupletree.errors import ProtocolError
 from tupletree.outputs import CHECKPOINT_STREAM
@@ -21,11 +22,13 @@ from tupletree.v1 import nimbus_pb2, worker_pb2
 from .builder import Plan, build_executors, origins
 from .control_messages import Control
 from .core.ack_updates import AckUpdates
-from .core.batches import Batch, Rows, bytes_of, check, decode
+from .core.batches import Batch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
 from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
 from .core.task import TaskFailedError
+from .execution.bolt_executor import TICK_ORIGIN, BoltExecutor
 from .execution.call_durations import Present
+from .execution.delivery import put_again, put_local, put_remote
 from .execution.executor import Executor
 from .execution.inbox import ACKERS, Gate, Inbox, RemoteBatch
 from .execution.outgoing_batches import send_bounded
@@ -38,8 +41,8 @@ from .execution.tracer import Tracer
 class Outside(Protocol):
     """The host's side of an engine. Methods may be called from any thread and must not block."""
 
-    def send(self, batch: worker_pb2.Batch) -> None:
-        """Send tuples to a task of another worker."""
+    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+        """Send tuples to tasks of other workers. ``tasks`` holds all of these; those that are asked for often."""
 
     def post(self, updates: AckUpdates) -> None:
         """Send ledger updates to the ackers."""
@@ -80,6 +83,7 @@ class Engine:
             post=outside.post,
             on_failure=outside.failed,
             on_split=self._split,
+            on_divide=self._divide,
         )
         self._inboxes: dict[int, Inbox] = {}
         self.executors = build_executors(plan, executors, self.gate, self._deliver)
@@ -90,6 +94,7 @@ class Engine:
             if isinstance(executor, SpoutExecutor)
             for task in executor.tasks
         )
+        self._spouts = frozenset(self.spout_tasks)
         self.tree_tasks = sorted(task for executor in self.executors for task in executor.tree_tasks)
 
     def start(self) -> None:
@@ -147,23 +152,31 @@ class Engine:
         Raises:
             ProtocolError: the batch is malformed or has no receiver here. No part of the batch was queued.
         """
-        origin = self.origins.get((message.source_task, message.stream))
-        inbox = self._inboxes.get(message.target_task)
-        if origin is None or inbox is None or not self._accepts(message):
-            raise ProtocolError(
-                f"unexpected batch from task {message.source_task} on stream {message.stream!r} to task "
-                f"{message.target_task}: the stream is unknown, or no such bolt task runs in this worker"
-            )
         check(message)
+        tasks, sources = tasks_of(message), sources_of(message)
+        origin = self._origin_of(sources, message.stream)
+        if origin is None or not all(self._accepts(task, message.stream) for task in tasks):
+            raise ProtocolError(
+                f"unexpected batch from task {_named(sources)} on stream {message.stream!r} to task "
+                f"{_named(tasks)}: the stream is unknown, or no such bolt task runs in this worker"
+            )
         if self.tracer is not None:
             self.tracer.received(message)
         size = bytes_of(message)
-        inbox.put(RemoteBatch(message, origin), message.rows, size)
+        put_remote(self._inboxes, RemoteBatch(message, origin), tasks, size)
         return size
 
-    def _accepts(self, message: worker_pb2.Batch) -> bool:
-        """True if the target task accepts the batch. A spout accepts only checkpoint steps."""
-        return message.target_task not in self.spout_tasks or message.stream == CHECKPOINT_STREAM
+    def _origin_of(self, sources: frozenset[int], stream: str) -> Origin | None:
+        """Return the origin of a batch, if all of these tasks are of one component and have the stream."""
+        first = self.origins.get((min(sources), stream))
+        if first is None or len(sources) == 1:
+            return first
+        found = [self.origins.get((source, stream)) for source in sources]
+        return first if all(one is not None and one.siblings is first.siblings for one in found) else None
+
+    def _accepts(self, task: int, stream: str) -> bool:
+        """True if the task runs here and accepts the stream. A spout accepts only checkpoint steps."""
+        return task in self._inboxes and (stream == CHECKPOINT_STREAM or task not in self._spouts)
 
     @property
     def congested_tasks(self) -> list[int]:
@@ -189,7 +202,7 @@ class Engine:
         """Return the current call of each run loop, except calls that may last forever. Any thread."""
         steps = [(loop, *loop.present) for loop in self.loops]
         return [
-            (loop, (step, executor.progress), [executor.at_work.task_id])
+            (loop, (step, executor.progress), [executor.present_task.task_id])
             for loop, step, executor in steps
             if executor is not None and not executor.may_wait
         ]
@@ -253,19 +266,55 @@ class Engine:
         if blocking.is_found_blocking:
             self._on_blocking(blocking)
 
-    def _deliver(self, origin: Origin, target_task: int, rows: Rows) -> None:
-        inbox = self._inboxes.get(target_task)
-        if inbox is None:
-            send_bounded(origin, target_task, rows, self.max_bytes, self._outside.send)
+    def _divide(self, executor: Executor) -> Executor:
+        """Replace an executor by the parts that it is made of. Return the first; the others get loops of their own.
+
+        Call on the executor's thread, after a flush.
+        """
+        assert isinstance(executor, BoltExecutor)
+        parts = executor.divided(time.perf_counter())
+        at = self.executors.index(executor)
+        self.executors = [*self.executors[:at], *parts, *self.executors[at + 1 :]]
+        self._inboxes |= {task.task_id: part.inbox for part in parts for task in part.tasks}
+        executor.inbox.forward(self._put_again, functools.partial(_put_news, parts))
+        for part in parts[1:]:
+            self._start_loop([part], is_shared=False)
+        return parts[0]
+
+    def _put_again(self, item: Any, size: int) -> None:
+        if not isinstance(item, Batch) or item.origin is not TICK_ORIGIN:  # the parts have ticks of their own
+            put_again(self._inboxes, item, size)
+
+    def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
+        """Hand over rows for a task, or MIXED rows for some of ``tasks``, which are all here or all elsewhere."""
+        if next(iter(tasks)) not in self._inboxes:
+            send_bounded(origin, target, rows, self.max_bytes, lambda message: self._outside.send(message, tasks))
         elif self._always_serialize:
-            send_bounded(origin, target_task, rows, self.max_bytes, lambda message: self._copy(message, origin))
+            send_bounded(origin, target, rows, self.max_bytes, lambda message: self._copy(message, origin))
         else:
-            inbox.put(Batch(origin, target_task, rows), len(rows), rows.size)
+            put_local(self._inboxes, Batch(origin, target, rows), tasks)
 
     def _copy(self, message: worker_pb2.Batch, origin: Origin) -> None:
         """Decode an encoded batch and deliver it to a task of this worker."""
-        rows = decode(message, origin)
-        self._inboxes[message.target_task].put(Batch(origin, message.target_task, rows), len(rows), rows.size)
+        put_local(self._inboxes, Batch(origin, message.target_task, decode(message, origin)), tasks_of(message))
+
+    def split(self, message: worker_pb2.Batch) -> list[tuple[worker_pb2.Batch, frozenset[int]]]:
+        """Return a mixed batch for other workers as one batch for each task, with the task."""
+        origin = self.origins[min(sources_of(message)), message.stream]
+        parts = decode(message, origin).by_target()
+        return [(encode(origin, task, rows), frozenset([task])) for task, rows in parts]
+
+
+def _named(tasks: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(tasks)))
+
+
+def _put_news(parts: Iterable[Executor], news: Any) -> None:
+    """Pass on a control message: to the part that has its task, or to all of them."""
+    task = getattr(news, "task", None)
+    for executor in parts:
+        if task is None or any(one.task_id == task for one in executor.tasks):
+            executor.inbox.put_news(news)
 
 
 def local_tasks(executors: Iterable[ExecutorTasks]) -> frozenset[int]:

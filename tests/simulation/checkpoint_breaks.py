@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,10 +106,11 @@ class StepsOvertake:
 
     def _pass_on(self, step: Step, anchor: Tuple) -> None:
         this: Any = self
-        for target, buffer in this._steps.items():
-            sent = sum([one.sent for one in this._data[target]])
+        for target in this._steps.ports:
+            sent = sum([stream.ports[target].sent for stream in this._data if target in stream.ports])
             this._control.emit_direct(target, step.row(sent), anchor, CHECKPOINT_STREAM)
-            this.channels.setdefault(target, deque()).extend((buffer, rows) for rows in buffer.pop_all())
+        for buffer in this._steps.buffers():
+            this.passed_on.extend((buffer, rows) for rows in buffer.pop_all())
 
 
 class PreparesUnfit:

@@ -86,7 +86,7 @@ class LocalTopology:
         self.engine.start()
         self.engine.set_active(is_active)
 
-    def send(self, batch: object) -> None:
+    def send(self, batch: object, tasks: frozenset[int]) -> None:
         """Never called: there is no other worker."""
         raise AssertionError(f"a local topology has no other worker to send {batch} to")
 

@@ -46,7 +46,7 @@ class Piece(_message.Message):
     def __init__(self, size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi", "first", "generation")
+    __slots__ = ("source_task", "stream", "target_task", "rows", "values", "roots", "edges", "multi", "first", "generation", "sources", "targets")
     SOURCE_TASK_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     TARGET_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,8 @@ class Batch(_message.Message):
     MULTI_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
     source_task: int
     stream: str
     target_task: int
@@ -67,7 +69,9 @@ class Batch(_message.Message):
     multi: _containers.RepeatedCompositeFieldContainer[MultiRow]
     first: bytes
     generation: int
-    def __init__(self, source_task: _Optional[int] = ..., stream: _Optional[str] = ..., target_task: _Optional[int] = ..., rows: _Optional[int] = ..., values: _Optional[bytes] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ..., multi: _Optional[_Iterable[_Union[MultiRow, _Mapping]]] = ..., first: _Optional[bytes] = ..., generation: _Optional[int] = ...) -> None: ...
+    sources: bytes
+    targets: bytes
+    def __init__(self, source_task: _Optional[int] = ..., stream: _Optional[str] = ..., target_task: _Optional[int] = ..., rows: _Optional[int] = ..., values: _Optional[bytes] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ..., multi: _Optional[_Iterable[_Union[MultiRow, _Mapping]]] = ..., first: _Optional[bytes] = ..., generation: _Optional[int] = ..., sources: _Optional[bytes] = ..., targets: _Optional[bytes] = ...) -> None: ...
 
 class MultiRow(_message.Message):
     __slots__ = ("row", "roots", "edges")

@@ -12,9 +12,9 @@ The worker service: tuples between the workers of one topology.
     | <------- status: congested [] -------- |
     | -- (stream breaks) ------------------- |   roots in unconfirmed frames are failed at their ackers
 
-The unit is a batch: all tuples of one (source task, stream, target task). Values are msgpack, one
-array per field; roots and edges are packed little-endian 64-bit arrays with one item per row (0: not anchored). A
-row that belongs to several trees has root 0 there and is listed in `multi`.
+The unit is a batch: tuples of one stream of a component, for tasks of another. Values are msgpack, one array per field;
+roots and edges are packed little-endian 64-bit arrays with one item per row (0: not anchored). A row that belongs to
+several trees has root 0 there and is listed in `multi`. Rows for one task name it once, rows for several name it each.
 """
 
 from collections import abc as _abc

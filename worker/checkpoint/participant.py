@@ -7,8 +7,8 @@ may have sent their steps to the old incarnation and others to the new incarnati
 would be complete although each incarnation still waits for missing steps and no incarnation has acted.
 
 A step must not overtake tuples that its task emitted earlier, nor be overtaken by tuples emitted later. So at every
-step the task's buffered tuples move into ``channels`` first, by receiving task, then the step itself. The executor
-sends the channels before its buffers.
+step the task's buffered tuples move into ``passed_on`` first, then the step itself. The executor hands these over
+before its buffers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Participant:
 
     def __init__(self, task: Task, env: Environment, barriers: Barriers) -> None:
         self.task_id = task.task_id
-        self.channels: dict[int, deque[tuple[OutBuffer, Rows]]] = {}  # by receiving task
+        self.passed_on: deque[tuple[OutBuffer, Rows]] = deque()
         self.released: deque[tuple[Origin, Rows]] = deque()  # held before; to be executed before new batches
         self.barriers = barriers
         self.clock = env.clock
@@ -67,12 +67,8 @@ class Participant:
         self._early: list[Tuple] = []  # steps of the present round from all sources but the last
         self._round = -1
         self._control = TaskBoltCollector(_Unseen(task), task.streams, env.ids())  # type: ignore[arg-type]
-        self._steps = task.streams[CHECKPOINT_STREAM].buffers
-        self._data = {
-            target: [stream.buffers[target] for name, stream in task.streams.items()
-                     if name != CHECKPOINT_STREAM and target in stream.buffers]
-            for target in self._steps
-        }  # fmt: skip
+        self._steps = task.streams[CHECKPOINT_STREAM]
+        self._data = [stream for name, stream in task.streams.items() if name != CHECKPOINT_STREAM]
         if not barriers.is_aligned:
             barriers.is_initialised = not self.has_state
         elif isinstance(task, BoltTask):
@@ -259,13 +255,12 @@ class Participant:
         return named
 
     def _pass_on(self, step: Step, anchor: Tuple) -> None:
-        for target, buffer in self._steps.items():
-            data = self._data[target]
-            sent = sum([one.sent for one in data])
+        for target in self._steps.ports:
+            sent = sum([stream.ports[target].sent for stream in self._data if target in stream.ports])
             self._control.emit_direct(target, step.row(sent), anchor, CHECKPOINT_STREAM)
-            channel = self.channels.setdefault(target, deque())
-            for one in [*data, buffer]:
-                channel.extend((one, rows) for rows in one.pop_all())
+        for stream in [*self._data, self._steps]:
+            for buffer in stream.buffers():
+                self.passed_on.extend((buffer, rows) for rows in buffer.pop_all())
 
     def _buffer(self, origin: Origin, rows: Rows) -> None:
         is_full = self._held_rows + len(rows) > MAX_HELD_ROWS

@@ -1,8 +1,9 @@
-"""Batches, the unit of the data plane: tuples of one (source task, stream, target task).
+"""Batches, the unit of the data plane: tuples of one stream of an executor, for the tasks of a component in one place.
 
-In memory and on the wire, a batch is stored as columns: one per field, one for roots and one for edges. A row of no
-tree has root 0. A row of several trees has root 0 too; its (root, edge) pairs are stored separately, by row. Tasks of
-the same worker get rows by reference. For another worker, rows are encoded as a ``worker_pb2.Batch`` (worker.proto).
+In memory and on the wire, a batch is stored as columns: one per field, one for roots and one for edges. If several
+tasks emitted its rows, or several receive them, there is a column of these too (docs/adr/0044). A row of no tree has
+root 0. A row of several trees has root 0 too; its (root, edge) pairs are stored separately, by row. Tasks of the same
+worker get rows by reference. For another worker, rows are encoded as a ``worker_pb2.Batch`` (worker.proto).
 """
 
 from __future__ import annotations  # pure
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value
-from tupletree._wire.packed import pack_u64, unpack_u64
+from tupletree._wire.packed import pack_u32, pack_u64, unpack_u32, unpack_u64
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Anchors, Origin
@@ -35,15 +36,19 @@ BATCH_BYTES = 1024 * 1024
 ROW_BYTES = 16
 """Size of the root and edge of a row."""
 
+MIXED = 0
+"""The source or target task of a batch whose rows name theirs themselves. No task has this number."""
+
 
 class Rows:
     """Rows as columns of equal length. ``pairs``: the (root, edge) pairs of the rows that belong to several trees.
 
     ``generation``: the generation of the stream at the emit, the same for all rows of a batch (barriers.py). ``size``:
-    the approximate size in bytes if the rows were weighed, else 0.
+    the approximate size in bytes if the rows were weighed, else 0. ``targets``: the task that each row is for, or None
+    if all are for one task, which whoever has the rows knows. ``sources``: likewise the task that emitted each row.
     """
 
-    __slots__ = ("columns", "edges", "generation", "pairs", "roots", "size")
+    __slots__ = ("columns", "edges", "generation", "pairs", "roots", "size", "sources", "targets")
 
     def __init__(
         self,
@@ -53,6 +58,8 @@ class Rows:
         pairs: dict[int, Anchors],
         generation: int = 0,
         size: int = 0,
+        targets: array[int] | None = None,
+        sources: array[int] | None = None,
     ) -> None:
         self.columns = columns
         self.roots = roots
@@ -60,6 +67,8 @@ class Rows:
         self.pairs = pairs
         self.generation = generation
         self.size = size
+        self.targets = targets
+        self.sources = sources
 
     @staticmethod
     def of(rows: Iterable[Row]) -> Rows:
@@ -84,7 +93,35 @@ class Rows:
         columns = [column[start:stop] for column in self.columns]
         pairs = {at - start: pairs for at, pairs in self.pairs.items() if start <= at < stop}
         roots, edges = self.roots[start:stop], self.edges[start:stop]
-        return Rows(columns, roots, edges, pairs, self.generation, weigh(columns, len(roots)))
+        targets = None if self.targets is None else self.targets[start:stop]
+        sources = None if self.sources is None else self.sources[start:stop]
+        return Rows(columns, roots, edges, pairs, self.generation, weigh(columns, len(roots)), targets, sources)
+
+    def by_target(self) -> list[tuple[int, Rows]]:
+        """Return the rows for each task, in the order of the tasks' first rows. Only for rows with ``targets``."""
+        assert self.targets is not None
+        return [(target, self._taken(chosen, False)) for target, chosen in _positions(self.targets).items()]
+
+    def by_source(self) -> list[tuple[int, Rows]]:
+        """Return the rows that each task has emitted. Only for rows with ``sources``."""
+        assert self.sources is not None
+        return [(source, self._taken(chosen, True)) for source, chosen in _positions(self.sources).items()]
+
+    def _taken(self, chosen: list[int], is_of_one_source: bool) -> Rows:
+        """Return these rows: for one task, or of one task."""
+        columns = [[column[at] for at in chosen] for column in self.columns]
+        roots, edges = self.roots, self.edges
+        pairs = {at: self.pairs[row] for at, row in enumerate(chosen) if row in self.pairs} if self.pairs else {}
+        return Rows(
+            columns,
+            array("Q", [roots[at] for at in chosen]),
+            array("Q", [edges[at] for at in chosen]),
+            pairs,
+            self.generation,
+            self.size * len(chosen) // max(1, len(roots)),
+            _at(self.targets, chosen) if is_of_one_source else None,
+            None if is_of_one_source else _at(self.sources, chosen),
+        )
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -96,6 +133,20 @@ class Rows:
                 yield values, MULTI, self.pairs[at]
             else:
                 yield values, self.roots[at], self.edges[at]
+
+
+def _positions(tasks: array[int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for at, task in enumerate(tasks):
+        if task in found:
+            found[task].append(at)
+        else:
+            found[task] = [at]
+    return found
+
+
+def _at(tasks: array[int] | None, chosen: list[int]) -> array[int] | None:
+    return None if tasks is None else array("I", [tasks[at] for at in chosen])
 
 
 def weigh(columns: Sequence[list[Any]], count: int) -> int:
@@ -140,7 +191,7 @@ def weight_of(value: Any, depth: int) -> int:
 
 
 class Batch:
-    """Rows for one task of this worker."""
+    """Rows for one task of this worker, or for several of one component: then ``target_task`` is MIXED."""
 
     __slots__ = ("origin", "rows", "target_task")
 
@@ -160,13 +211,15 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
     if _is_one_attempt(columns):
         first, fields, columns = encode_value(columns[0][0]), fields[1:], columns[1:]
     message = worker_pb2.Batch(
-        source_task=origin.task,
+        source_task=origin.task if rows.sources is None else MIXED,
         stream=origin.stream,
         target_task=target_task,
         rows=len(rows),
         values=encode_columns(columns, origin.component, fields, origin.stream),
         first=first,
         generation=rows.generation,
+        targets=b"" if rows.targets is None else pack_u32(rows.targets),
+        sources=b"" if rows.sources is None else pack_u32(rows.sources),
     )
     for row, pairs in rows.pairs.items():
         message.multi.add(
@@ -195,6 +248,9 @@ def check(message: worker_pb2.Batch) -> None:
         raise ProtocolError(f"a batch announces {message.rows} rows, more than {MAX_ROWS}")
     if message.generation >> 63:
         raise ProtocolError(f"a batch has generation {message.generation}; less than 2**63 was expected")
+    for tasks, one in ((message.targets, message.target_task), (message.sources, message.source_task)):
+        if tasks and (one != MIXED or len(tasks) != 4 * message.rows):
+            raise ProtocolError(f"a batch of {message.rows} rows carries {len(tasks)} bytes of tasks")
     expected = message.rows * 8
     if len(message.roots) not in (0, expected) or len(message.edges) != len(message.roots):
         raise ProtocolError(f"a batch of {message.rows} rows carries {len(message.roots)} bytes of roots")
@@ -217,13 +273,32 @@ def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
         multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
     }
     roots, edges = unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing)
-    return Rows(columns, roots, edges, pairs, message.generation, bytes_of(message))
+    targets = unpack_u32(message.targets) if message.targets else None
+    sources = unpack_u32(message.sources) if message.sources else None
+    return Rows(columns, roots, edges, pairs, message.generation, bytes_of(message), targets, sources)
+
+
+def sources_of(message: worker_pb2.Batch) -> frozenset[int]:
+    """Return the tasks that emitted the rows of a message."""
+    return frozenset(unpack_u32(message.sources)) if message.sources else frozenset([message.source_task])
+
+
+def tasks_of(message: worker_pb2.Batch) -> frozenset[int]:
+    """Return the tasks that the rows of a message are for."""
+    return frozenset(unpack_u32(message.targets)) if message.targets else frozenset([message.target_task])
 
 
 def bytes_of(message: worker_pb2.Batch) -> int:
     """Estimate the size of a message, which is faster than ``ByteSize``: nothing is encoded."""
     several = 2 * sum(len(multi.roots) for multi in message.multi) if message.multi else 0
-    return HEAD_BYTES + len(message.values) + 2 * len(message.roots) + several
+    return (
+        HEAD_BYTES
+        + len(message.values)
+        + 2 * len(message.roots)
+        + len(message.targets)
+        + len(message.sources)
+        + several
+    )
 
 
 def roots_of(message: worker_pb2.Batch) -> array[int]:

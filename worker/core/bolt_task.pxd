@@ -18,19 +18,19 @@ cdef class BoltTask(Task):
     cdef long long _sample_every, _sample_at, _give_up_at
 
     @cython.locals(
-        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tup=Tuple,
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, sources=cython.uint[::1], at=Py_ssize_t, tup=Tuple,
         executed=cython.longlong, sample_at=cython.longlong, unacked=set,
     )
     cpdef run(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(
-        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tup=Tuple,
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, sources=cython.uint[::1], at=Py_ssize_t, tup=Tuple,
         executed=cython.longlong, sample_at=cython.longlong, collector=TaskBoltCollector,
     )
     cpdef _run_basic(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(tuples=list)
     cpdef _run_batch(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)
     @cython.locals(
-        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, at=Py_ssize_t, tuples=list,
+        columns=list, roots=cython.ulonglong[::1], edges=cython.ulonglong[::1], pairs=dict, sources=cython.uint[::1], at=Py_ssize_t, tuples=list,
         executed=cython.longlong,
     )
     cpdef list _tuples(self, Rows rows, Py_ssize_t start, Py_ssize_t stop, Origin origin)

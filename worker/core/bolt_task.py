@@ -74,7 +74,7 @@ class BoltTask(Task):
         except (Exception, SystemExit) as error:
             raise self.failure(error) from error
 
-    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:
+    def run(self, rows: Rows, start: int, stop: int, origin: Origin) -> int:  # noqa: C901, no call for each row
         """Execute rows ``start`` to ``stop``, until ``must_yield`` is set. Return the number executed.
 
         Raises:
@@ -89,7 +89,7 @@ class BoltTask(Task):
         if self._is_basic:
             return self._run_basic(rows, start, stop, origin)
         execute: Callable[..., object] = self.bolt.execute
-        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        columns, roots, edges, pairs, sources = rows.columns, rows.roots, rows.edges, rows.pairs, rows.sources
         started_s = self._env.clock()
         executed = self.counters.executed
         is_user = origin.component != SYSTEM_COMPONENT
@@ -98,6 +98,8 @@ class BoltTask(Task):
         at = start
         while at < stop and not self.must_yield:
             values = [column[at] for column in columns]  # a new list: a bolt that acks explicitly may keep its tuples
+            if sources is not None:
+                origin = origin.of_task(sources[at])
             tup = origin.new_tuple(values, roots[at], edges[at], pairs.get(at) if pairs else None)
             if executed >= sample_at:
                 sample_at = self._sample(tup, executed)
@@ -118,13 +120,15 @@ class BoltTask(Task):
         """Execute rows as ``run`` does. Emits are anchored to the row's tuple, which is then acked or failed."""
         collector = self.collector
         execute: Callable[..., object] = self.bolt.execute
-        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
+        columns, roots, edges, pairs, sources = rows.columns, rows.roots, rows.edges, rows.pairs, rows.sources
         started_s = self._env.clock()
         executed = self.counters.executed
         sample_at = self._sample_at if origin.component != SYSTEM_COMPONENT else NEVER
         at = start
         try:
             while at < stop and not self.must_yield:
+                if sources is not None:
+                    origin = origin.of_task(sources[at])
                 tup = origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
                 if executed >= sample_at:
                     sample_at = self._sample(tup, executed)
@@ -224,11 +228,12 @@ class BoltTask(Task):
 
     def _tuples(self, rows: Rows, start: int, stop: int, origin: Origin) -> list[Tuple]:
         """Return rows as tuples that await their acks."""
-        columns, roots, edges, pairs = rows.columns, rows.roots, rows.edges, rows.pairs
-        tuples = [
-            origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None)
-            for at in range(start, stop)
-        ]
+        columns, roots, edges, pairs, sources = rows.columns, rows.roots, rows.edges, rows.pairs, rows.sources
+        tuples: list[Tuple] = []
+        for at in range(start, stop):
+            if sources is not None:
+                origin = origin.of_task(sources[at])
+            tuples.append(origin.tuple_at(columns, at, roots[at], edges[at], pairs.get(at) if pairs else None))
         executed = self.counters.executed
         if executed >= self._sample_at and origin.component != SYSTEM_COMPONENT:
             self._sample(tuples[0], executed)

@@ -3,7 +3,7 @@ cimport cython
 from tupletree.collector cimport BasicCollector, BoltCollector, SpoutCollector
 from tupletree.tuples cimport Tuple
 from tupletree.worker.core.ids cimport RandomIds
-from tupletree.worker.core.output_streams cimport OutBuffer, OutStream
+from tupletree.worker.core.output_streams cimport Port, OutStream
 from tupletree.worker.core.routing cimport One
 from tupletree.worker.core.tree_tracker cimport TreeTracker
 
@@ -12,8 +12,8 @@ ctypedef unsigned long long u64
 @cython.locals(out=OutStream)
 cpdef OutStream find_stream(dict streams, task, stream)
 
-@cython.locals(first=OutBuffer)
-cpdef tuple receivers(buffers)
+@cython.locals(first=Port)
+cpdef tuple receivers(ports)
 
 cpdef tuple stream_and_values(component_id, given)
 
@@ -26,17 +26,17 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cdef list _staged, _targets
     cdef public long long emits
 
-    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    @cython.locals(out=OutStream, chooser=One, port=Port)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
     cpdef emit_tree(self, rows, msg_id=*)
     @cython.locals(out=OutStream, chooser=One)
     cpdef stage(self, stream, values)
     cpdef unstage(self)
-    @cython.locals(out=OutStream, buffer=OutBuffer, task=TreeTracker, rows=list, targets=list, at=Py_ssize_t, count=Py_ssize_t,
+    @cython.locals(out=OutStream, port=Port, task=TreeTracker, rows=list, targets=list, at=Py_ssize_t, count=Py_ssize_t,
                    root=u64, value=u64, edge=u64, has_edges=bint)
     cpdef emit_staged(self, msg_id)
-    @cython.locals(buffer=OutBuffer, task=TreeTracker, root=u64, value=u64, edge=u64)
-    cpdef _send(self, OutStream out, row, msg_id, buffers)
+    @cython.locals(port=Port, task=TreeTracker, root=u64, value=u64, edge=u64)
+    cpdef _send(self, OutStream out, row, msg_id, ports)
 
 @cython.final
 cdef class TaskBasicCollector(BasicCollector):
@@ -47,14 +47,14 @@ cdef class TaskBasicCollector(BasicCollector):
     cdef public u64 root, children
     cdef public object pairs
 
-    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    @cython.locals(out=OutStream, chooser=One, port=Port)
     cpdef tuple emit(self, values, stream=*)
     @cython.locals(out=OutStream, chooser=One, count=Py_ssize_t)
     cpdef emit_many(self, rows, stream=*)
-    @cython.locals(buffer=OutBuffer)
+    @cython.locals(port=Port)
     cpdef tuple _emit_to_many(self, OutStream out, row)
     @cython.locals(root=u64, edge=u64)
-    cpdef _append(self, OutBuffer buffer, row)
+    cpdef _append(self, Port port, row)
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
@@ -63,11 +63,11 @@ cdef class TaskBoltCollector(BoltCollector):
     cdef dict _streams
     cdef RandomIds _ids
 
-    @cython.locals(out=OutStream, chooser=One, buffer=OutBuffer)
+    @cython.locals(out=OutStream, chooser=One, port=Port)
     cpdef tuple emit(self, values, anchors=*, stream=*)
     @cython.locals(anchor=Tuple, edge=u64)
-    cpdef _append(self, OutBuffer buffer, row, anchors)
-    @cython.locals(out=OutStream, held=list, chooser=One, buffer=OutBuffer, tup=Tuple, is_tracked=bint, root=u64,
+    cpdef _append(self, Port port, row, anchors)
+    @cython.locals(out=OutStream, held=list, chooser=One, port=Port, tup=Tuple, is_tracked=bint, root=u64,
                    edge=u64, value=u64, count=Py_ssize_t, edges=Py_ssize_t)
     cpdef emit_combined(self, rows, inputs, stream=*)
     @cython.locals(tup=Tuple, task=TreeTracker, root=u64, value=u64)

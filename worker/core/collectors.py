@@ -21,7 +21,7 @@ from tupletree.errors import EmitError
 from tupletree.tuples import Anchors, Tuple
 
 from .ids import RandomIds
-from .output_streams import OutBuffer, OutStream, unknown_stream
+from .output_streams import OutStream, Port, unknown_stream
 from .tree_tracker import AckingTask, EmittingSpoutTask, EmittingTask
 
 
@@ -33,12 +33,12 @@ def find_stream(streams: dict[str, OutStream], task: EmittingTask, stream: str) 
     return out
 
 
-def receivers(buffers: Sequence[OutBuffer]) -> tuple[int, ...]:
-    """Return the receiving tasks of these buffers."""
-    if len(buffers) == 1:
-        first = buffers[0]
+def receivers(ports: Sequence[Port]) -> tuple[int, ...]:
+    """Return the receiving tasks of these ports."""
+    if len(ports) == 1:
+        first = ports[0]
         return first.receivers
-    return tuple([buffer.task for buffer in buffers])
+    return tuple([port.task for port in ports])
 
 
 def stream_and_values(component_id: str, given: Any) -> tuple[str, Sequence[Any]]:
@@ -62,7 +62,7 @@ class TaskSpoutCollector(SpoutCollector):
         self._by_stream = task.by_stream
         self.emits = 0
         self._staged: list[Sequence[Any]] = []  # rows of the message that is emitted next
-        self._targets: list[Any] = []  # of each row: its buffer, or its stream and several buffers
+        self._targets: list[Any] = []  # of each row: its port, or its stream and several ports
         self._first_stream = ""  # of the first of these rows
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
@@ -70,12 +70,12 @@ class TaskSpoutCollector(SpoutCollector):
         row = out.checked(values)
         chooser = out.choose_one
         if chooser is None:
-            buffers = out.choose_many(row)
+            ports = out.choose_many(row)
             out.emitted += 1
         else:
-            buffers = (chooser.choose(row),)
-        self._send(out, row, msg_id, buffers)
-        return receivers(buffers)
+            ports = (chooser.choose(row),)
+        self._send(out, row, msg_id, ports)
+        return receivers(ports)
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
         count = 0
@@ -129,22 +129,22 @@ class TaskSpoutCollector(SpoutCollector):
         for at in range(count):
             row = rows[at]
             target = targets[at]
-            if type(target) is OutBuffer:
-                buffer = target
+            if type(target) is Port:
+                port = target
                 if root:
                     edge = self._ids.draw()
                     value ^= edge
                     has_edges = True
-                buffer.append(row, root, edge)
+                port.append(row, root, edge)
                 continue
-            out, buffers = target
+            out, ports = target
             out.emitted += 1
-            for buffer in buffers:
+            for port in ports:
                 if root:
                     edge = self._ids.draw()
                     value ^= edge
                     has_edges = True
-                buffer.append(row, root, edge)
+                port.append(row, root, edge)
         self.emits += 1  # also for a message without tuples: the spout is not dry
         self.unstage()  # before the spout can hear of the message, and emit
         if msg_id is not None:
@@ -160,25 +160,25 @@ class TaskSpoutCollector(SpoutCollector):
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
         row = out.row_of(values)
-        buffer = out.direct_buffer(task, row)
+        port = out.direct_port(task, row)
         out.emitted += 1
-        self._send(out, row, msg_id, (buffer,))
+        self._send(out, row, msg_id, (port,))
 
-    def _send(self, out: OutStream, row: Sequence[Any], msg_id: Any, buffers: Sequence[OutBuffer]) -> None:
+    def _send(self, out: OutStream, row: Sequence[Any], msg_id: Any, ports: Sequence[Port]) -> None:
         self.emits += 1
         task = self._task
         if msg_id is None or not task.is_tracked:
-            for buffer in buffers:
-                buffer.append(row, 0, 0)
+            for port in ports:
+                port.append(row, 0, 0)
             if msg_id is not None:
                 task.acked_untracked(msg_id, out.origin.stream)
             return
         root = self._ids.draw() or 1
         value = 0
-        for buffer in buffers:
+        for port in ports:
             edge = self._ids.draw()
             value ^= edge
-            buffer.append(row, root, edge)
+            port.append(row, root, edge)
         if self._by_stream is not None:
             self._by_stream.began(root, out.origin.stream)
         task.track(root, value, msg_id)
@@ -218,29 +218,29 @@ class TaskBasicCollector(BasicCollector):
         chooser = out.choose_one
         if chooser is None:
             return self._emit_to_many(out, row)
-        buffer: OutBuffer = chooser.choose(row)
-        self._append(buffer, row)
-        return buffer.receivers
+        port: Port = chooser.choose(row)
+        self._append(port, row)
+        return port.receivers
 
     def _emit_to_many(self, out: OutStream, row: Sequence[Any]) -> tuple[int, ...]:
         out.emitted += 1
-        buffers = out.choose_many(row)
-        for buffer in buffers:
-            self._append(buffer, row)
-        return receivers(buffers)
+        ports = out.choose_many(row)
+        for port in ports:
+            self._append(port, row)
+        return receivers(ports)
 
-    def _append(self, buffer: OutBuffer, row: Sequence[Any]) -> None:
+    def _append(self, port: Port, row: Sequence[Any]) -> None:
         root = self.root
         if root:
             edge = self._ids.draw()
             self.children ^= edge
-            buffer.append(row, root, edge)
+            port.append(row, root, edge)
         elif self.pairs is None:
-            buffer.append(row, 0, 0)
+            port.append(row, 0, 0)
         else:
             edge = self._ids.draw()
             self.children ^= edge
-            buffer.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
+            port.append_multi(row, tuple([(tree, edge) for tree, _ in self.pairs]))
 
     def emit_many(self, rows: Iterable[Sequence[Any]], stream: str = "default") -> int:
         out = self._default
@@ -260,9 +260,9 @@ class TaskBasicCollector(BasicCollector):
     def emit_direct(self, task: int, values: Sequence[Any], stream: str = "default") -> None:
         out = find_stream(self._streams, self._task, stream)
         row = out.row_of(values)
-        buffer = out.direct_buffer(task, row)
+        port = out.direct_port(task, row)
         out.emitted += 1
-        self._append(buffer, row)
+        self._append(port, row)
 
     def report_error(self, error: BaseException) -> None:
         self._task.report_error(error)
@@ -287,14 +287,14 @@ class TaskBoltCollector(BoltCollector):
         row = out.checked(values)
         chooser = out.choose_one
         if chooser is not None:
-            buffer: OutBuffer = chooser.choose(row)
-            self._append(buffer, row, anchors)
-            return buffer.receivers
-        buffers = out.choose_many(row)
+            port: Port = chooser.choose(row)
+            self._append(port, row, anchors)
+            return port.receivers
+        ports = out.choose_many(row)
         out.emitted += 1
-        for buffer in buffers:
-            self._append(buffer, row, anchors)
-        return receivers(buffers)
+        for port in ports:
+            self._append(port, row, anchors)
+        return receivers(ports)
 
     def emit_direct(
         self,
@@ -305,11 +305,11 @@ class TaskBoltCollector(BoltCollector):
     ) -> None:
         out = find_stream(self._streams, self._task, stream)
         row = out.row_of(values)
-        buffer = out.direct_buffer(task, row)
+        port = out.direct_port(task, row)
         out.emitted += 1
-        self._append(buffer, row, anchors)
+        self._append(port, row, anchors)
 
-    def _append(self, buffer: OutBuffer, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
+    def _append(self, port: Port, row: Sequence[Any], anchors: Tuple | Sequence[Tuple] | None) -> None:
         """Append a row as a new tuple in the trees of its anchors."""
         if anchors is None:
             anchors = self.anchor
@@ -317,13 +317,13 @@ class TaskBoltCollector(BoltCollector):
             if anchors._root:
                 edge = self._ids.draw()
                 anchors._children ^= edge
-                buffer.append(row, anchors._root, edge)
+                port.append(row, anchors._root, edge)
             else:
-                self._append_to_many(buffer, row, [anchors])
+                self._append_to_many(port, row, [anchors])
         else:
-            self._append_to_many(buffer, row, [] if anchors is None else list(anchors))
+            self._append_to_many(port, row, [] if anchors is None else list(anchors))
 
-    def _append_to_many(self, buffer: OutBuffer, row: Sequence[Any], anchors: list[Tuple]) -> None:
+    def _append_to_many(self, port: Port, row: Sequence[Any], anchors: list[Tuple]) -> None:
         edges: dict[int, int] = {}
         for anchor in anchors:
             pairs = anchor.anchors
@@ -333,12 +333,12 @@ class TaskBoltCollector(BoltCollector):
                 for root, _ in pairs:
                     edges[root] = edges.get(root, 0) ^ edge
         if not edges:
-            buffer.append(row, 0, 0)
+            port.append(row, 0, 0)
         elif len(edges) == 1:
             [(root, edge)] = edges.items()
-            buffer.append(row, root, edge)
+            port.append(row, root, edge)
         else:
-            buffer.append_multi(row, tuple(edges.items()))
+            port.append_multi(row, tuple(edges.items()))
 
     def emit_many(
         self, rows: Iterable[Sequence[Any]], anchors: Tuple | Sequence[Tuple] | None = None, stream: str = "default"
@@ -362,16 +362,16 @@ class TaskBoltCollector(BoltCollector):
             row = out.checked(values)
             count += 1
             if chooser is None:
-                buffers = out.choose_many(row)
+                ports = out.choose_many(row)
                 out.emitted += 1
             else:
-                buffers = (chooser.choose(row),)
-            for buffer in buffers:
+                ports = (chooser.choose(row),)
+            for port in ports:
                 if root:
                     edge = self._ids.draw()
                     value ^= edge
                     edges += 1
-                buffer.append(row, root, edge)
+                port.append(row, root, edge)
         if edges:
             self._task.begin_tree(root, value, held)
         else:

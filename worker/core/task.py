@@ -92,8 +92,8 @@ class Participant(Protocol):
     """The checkpoint participant of a task (worker/checkpoint). Runs on the task's own thread."""
 
     task_id: int
-    channels: dict[int, deque[tuple[OutBuffer, Rows]]]
-    """Rows to hand over before the task's buffers, by receiving task."""
+    passed_on: deque[tuple[OutBuffer, Rows]]
+    """Rows to hand over before the task's buffers."""
     released: deque[tuple[Origin, Rows]]
     """Batches to execute before those of the inbox."""
 
@@ -196,7 +196,7 @@ class Task(TreeTracker):
 
     def feeds(self, task: int) -> bool:
         """True if a stream of this task goes to the given task."""
-        return any(task in stream.buffers for stream in self.streams.values())
+        return any(task in stream.ports for stream in self.streams.values())
 
     def renewed(self) -> Any:
         """Return a new copy of the component with a new context. Pending ``call_soon`` calls of the old copy lapse."""
@@ -207,8 +207,8 @@ class Task(TreeTracker):
         return component
 
     def buffers(self) -> Iterable[OutBuffer]:
-        """Return the buffer of every receiving task of every stream."""
-        return (buffer for stream in self.streams.values() for buffer in stream.buffers.values())
+        """Return the buffers of every stream."""
+        return (buffer for stream in self.streams.values() for buffer in stream.buffers())
 
     def open(self) -> None:
         """Call the component's ``open`` or ``prepare``."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tupletree._wire.events import MAX_VALUE_LENGTH, MAX_VALUES
 from tupletree.outputs import RESERVED_PREFIXES
 
-from ..core.output_streams import OutBuffer, OutStream
+from ..core.output_streams import OutStream, Port
 from ..core.routing import Many, One, Watched
 from ..core.task import Task
 from .event_log import EventLog
@@ -95,19 +95,19 @@ class Lens:
         drawn = math.log(1.0 - self._rng.random()) * self._per_log
         return int(drawn) if drawn < _MAX_PASSED_OVER else _MAX_PASSED_OVER
 
-    def record_one(self, values: Sequence[Any], buffer: OutBuffer) -> int:
+    def record_one(self, values: Sequence[Any], port: Port) -> int:
         """Record a tuple for one task; return the number of tuples to skip."""
         if self._rate_limit.allows():
-            self._write(values, [buffer.task])
+            self._write(values, [port.task])
         return self.draw()
 
-    def record(self, values: Sequence[Any], buffers: Sequence[OutBuffer]) -> None:
+    def record(self, values: Sequence[Any], ports: Sequence[Port]) -> None:
         """Record or skip a tuple for any number of tasks."""
         if self._passed_over:
             self._passed_over -= 1
         else:
             if self._rate_limit.allows():
-                self._write(values, [buffer.task for buffer in buffers])
+                self._write(values, [port.task for port in ports])
             self._passed_over = self.draw()
 
     def _write(self, values: Sequence[Any], targets: list[int]) -> None:
@@ -168,9 +168,9 @@ class Sampler:
         lens = Lens(stream, share, self._rate_limit, self._events, random.Random())
 
         def choose_many(values: Sequence[Any]) -> Sequence[Any]:
-            buffers = plain.many(values)
-            lens.record(values, buffers)
-            return buffers
+            ports = plain.many(values)
+            lens.record(values, ports)
+            return ports
 
         def observe(values: Sequence[Any]) -> None:
             if plain.observe is not None:

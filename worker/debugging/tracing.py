@@ -20,14 +20,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 from tupletree._wire.events import id_name
-from tupletree._wire.packed import unpack_u64
+from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 
 from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
-from ..core.output_streams import OutBuffer
 from ..core.spout_task import SpoutTask
 from ..core.task import Task
 from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
@@ -50,8 +49,8 @@ class Tracer:
         if root:
             self._put("begin", root, component=task.component_id, task=task.task_id, message=shown(message))
 
-    def sent(self, buffer: OutBuffer, rows: Rows) -> None:
-        """Record the traced rows of a batch that is sent to its target."""
+    def sent(self, origin: Origin, target: int, rows: Rows) -> None:
+        """Record the traced rows of a batch that is sent to its target, or to several."""
         due = self._due(rows, 0, len(rows))
         at = self._now() if due else 0.0
         for row in due:
@@ -62,25 +61,26 @@ class Tracer:
                         root,
                         at,
                         edge=id_name(edge),
-                        component=buffer.origin.component,
-                        task=buffer.origin.task,
-                        stream=buffer.origin.stream,
-                        target=buffer.task,
+                        component=origin.component,
+                        task=origin.task if rows.sources is None else rows.sources[row],
+                        stream=origin.stream,
+                        target=target if rows.targets is None else rows.targets[row],
                     )
 
     def received(self, message: worker_pb2.Batch) -> None:
         """Record the traced rows of a batch from another worker, already checked: its arrays fit each other."""
         at = self._now()
+        targets = unpack_u32(message.targets) if message.targets else [message.target_task] * message.rows
         if message.roots:
             roots = unpack_u64(message.roots)
             due = self.followed.rows(roots, 0, len(roots))
             edges = unpack_u64(message.edges) if due else roots
             for row in due:
-                self._put("receive", roots[row], at, edge=id_name(edges[row]), target=message.target_task)
+                self._put("receive", roots[row], at, edge=id_name(edges[row]), target=targets[row])
         for multi in message.multi:
             for root, edge in zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True):
                 if self.followed.holds(root):
-                    self._put("receive", root, at, edge=id_name(edge), target=message.target_task)
+                    self._put("receive", root, at, edge=id_name(edge), target=targets[multi.row])
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:
         """Run rows as the task's ``run`` does, but the rows of traced trees one at a time."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree._wire.packed import unpack_u32
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
+
+from ..core.batches import Rows, decode
 
 ACKERS = -1
 """Pseudo-task that stands for the ackers at the gate; every tracking spout feeds it."""
@@ -72,6 +75,39 @@ class RemoteBatch:
 
     message: worker_pb2.Batch
     origin: Origin
+    divided: Divided | None = None  # where its rows are for several executors
+
+    @property
+    def rows(self) -> Rows:
+        """The decoded rows. Raises ProtocolError if the batch is malformed."""
+        return decode(self.message, self.origin)
+
+    def count_of(self, tasks: Container[int]) -> int:
+        """Number of rows for some tasks."""
+        if self.divided is None:
+            return int(self.message.rows)
+        return sum(target in tasks for target in unpack_u32(self.message.targets))
+
+    def rows_of(self, tasks: Container[int]) -> list[tuple[int, Rows]]:
+        """The decoded rows for some tasks, by task. Raises ProtocolError if the batch is malformed."""
+        assert self.divided is not None
+        parts = self.divided.of(self)
+        return [(target, rows) for target, rows in parts if target in tasks]
+
+
+class Divided:
+    """The rows of a batch for tasks of several executors: decoded once, by the first of these that comes to it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: list[tuple[int, Rows]] | None = None
+
+    def of(self, batch: RemoteBatch) -> list[tuple[int, Rows]]:
+        """Return the rows of a batch by task. Any thread. Raises ProtocolError if the batch is malformed."""
+        with self._lock:
+            if self._parts is None:
+                self._parts = batch.rows.by_target()
+            return self._parts
 
 
 class Inbox:
@@ -88,7 +124,7 @@ class Inbox:
         self._put_bytes = 0  # since the start, counted by the senders, under the lock
         self._gone_bytes = 0  # since the start, counted by the owner
         self.wake: Callable[[], None] = lambda: None
-        self._tasks = frozenset(tasks)
+        self.tasks = frozenset(tasks)
         self._limit = limit
         self._max_bytes = max_bytes
         self._gate = gate
@@ -96,6 +132,8 @@ class Inbox:
         self._items: deque[tuple[Any, int]] = deque()  # with the size of each in bytes
         self._taken_bytes = 0  # of the item that the owner is working on
         self._news: deque[Any] = deque()
+        self._forward: Callable[[Any, int], None] | None = None  # takes the items, once the executor was divided
+        self._forward_news: Callable[[Any], None] | None = None
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
@@ -119,18 +157,39 @@ class Inbox:
     def put(self, item: Any, rows: int, size: int = 0) -> None:
         """Append an item with its number of rows and its approximate size in bytes. Any thread."""
         with self._lock:
+            if self._forward is not None:
+                self._forward(item, size)
+                return
             self._items.append((item, size))
             self.rows += rows
             self._put_bytes += size
             if not self._is_closed and (self.rows > self._limit or self.bytes > self._max_bytes):
                 self._is_closed = True
-                self._gate.set(self, self._tasks)
+                self._gate.set(self, self.tasks)
         self.wake()
 
     def put_news(self, news: Any) -> None:
         """Append a control message, which is handled before all items, even while the gate is closed. Any thread."""
-        self._news.append(news)
+        with self._lock:
+            if self._forward_news is not None:
+                self._forward_news(news)
+                return
+            self._news.append(news)
         self.wake()
+
+    def forward(self, put: Callable[[Any, int], None], put_news: Callable[[Any], None]) -> None:
+        """Pass on all items and control messages, also later ones, and be empty from now on. The owning thread only."""
+        with self._lock:
+            for item, size in self._items:
+                put(item, size)
+            for news in self._news:
+                put_news(news)
+            self._items.clear()
+            self._news.clear()
+            self._forward, self._forward_news = put, put_news
+            self.rows = self._put_bytes = self._gone_bytes = self._taken_bytes = 0
+            self._is_closed = False
+            self._gate.set(self, ())
 
     def pop_news(self) -> Any | None:
         """Remove and return the oldest control message, or return None. The owning thread only."""

@@ -35,7 +35,7 @@ class RowsRefused(Exception):
 
 
 def send_bounded(
-    origin: Origin, target_task: int, rows: Rows, max_bytes: int, send: Callable[[worker_pb2.Batch], None]
+    origin: Origin, target: int, rows: Rows, max_bytes: int, send: Callable[[worker_pb2.Batch], None]
 ) -> None:
     """Send rows in order, in messages of at most ``BATCH_BYTES`` each, or of a single row of at most ``max_bytes``.
 
@@ -54,7 +54,7 @@ def send_bounded(
             continue
         if count == 1 or size <= MAX_AT_ONCE:
             try:
-                message = encode(origin, target_task, part)
+                message = encode(origin, target, part)
             except UnwritableValueError as error:
                 if count == 1:
                     unwritable.append((part, error))

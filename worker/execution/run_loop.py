@@ -69,6 +69,7 @@ class LoopSettings:
     post: Callable[[AckUpdates], None]
     on_failure: Callable[[TaskFailedError], None]
     on_split: Callable[[Executor, Sequence[Executor]], None]  # (the one that blocks or is set up, those to move)
+    on_divide: Callable[[Executor], Executor]  # has an executor replaced by its parts, and returns the first
 
 
 class RunLoop(threading.Thread):
@@ -96,6 +97,7 @@ class RunLoop(threading.Thread):
         self._window = Window(0.0, 0.0, {})
         self._told: AckUpdates | None = None  # a copy of the updates that were sent early (early_updates.py)
         self._hangs = HangLog()
+        self._divides = False  # its only executor has blocked again: the parts of it get loops of their own
         self.has_retired = False  # its executors went to another loop, and its thread ends
         self._heir: Heir | None = None
         self._arrivals: list[Executor] = []
@@ -187,6 +189,8 @@ class RunLoop(threading.Thread):
         """Let every executor work for a while; flush if due, and wait if there was nothing to do."""
         if self._arrivals:
             self._adopt()
+        if self._divides:
+            self._divide()
         if self._ends_rests:
             self._ends_rests = False
             for executor in self._executors:
@@ -238,6 +242,17 @@ class RunLoop(threading.Thread):
             self._takes_arrivals = not is_last
             arrived, self._arrivals = self._arrivals, []
             self.adopt(arrived)
+
+    def _divide(self) -> None:
+        """Go on with the first part of the only executor. The others get loops of their own."""
+        self._divides = False
+        self._not_stepping()
+        self._flush()
+        if len(self._executors) == 1:
+            first = self._settings.on_divide(self._executors[0])
+            with self._lock:
+                self._executors = []
+                self.adopt([first])
 
     def _hand_on(self, heir: Heir) -> bool:
         """Flush, and give the executors to another loop. Return False if the other loop does not take them."""
@@ -337,6 +352,7 @@ class RunLoop(threading.Thread):
             if not others:
                 blocking.calm.blocked(now_s)
                 self._heir = None
+                self._divides = blocking.is_found_blocking and blocking.can_be_divided
                 return
             moved, news = [blocking], AckUpdates()
             if blocking is self._stepping:

@@ -9,7 +9,7 @@ from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 
 from ..control_messages import Call, Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
-from ..core.batches import Batch, Rows, decode
+from ..core.batches import Batch, Rows
 from ..core.spout_task import NO_REASONS, SpoutTask
 from ..core.task import Clock
 from .executor import Deliver, Executor, call
@@ -161,20 +161,22 @@ class SpoutExecutor(Executor):
                     self._notify(spout, SpoutTask.on_failed, lost)
 
     def _handle_remote(self, item: RemoteBatch) -> None:
-        target = item.message.target_task
         try:
-            rows = decode(item.message, item.origin)
+            if item.divided is None:
+                self._handle_steps(item.message.target_task, item.origin, item.rows)
+                return
+            for task, rows in item.rows_of(self._by_task):
+                self._handle_steps(task, item.origin, rows)
         except ProtocolError as error:
-            self._by_task[target].report_error(error)
-            self.inbox.done(item.message.rows)
-        else:
-            self._handle_steps(target, item.origin, rows)
+            self._spouts[0].report_error(error)
+            self.inbox.done(item.count_of(self._by_task))
 
-    def _handle_steps(self, task: int, origin: Origin, rows: Rows) -> None:
-        """Pass checkpoint steps to the participant. Spouts receive no other tuples."""
-        participant = self._by_task[task].participant
-        if participant is not None:
-            participant.admit(origin, rows)
+    def _handle_steps(self, target: int, origin: Origin, rows: Rows) -> None:
+        """Pass checkpoint steps to the participants. Spouts receive no other tuples."""
+        for task, steps in [(target, rows)] if rows.targets is None else rows.by_target():
+            participant = self._by_task[task].participant
+            if participant is not None:
+                participant.admit(origin, steps)
         self.inbox.done(len(rows))
 
     @property

@@ -31,7 +31,7 @@ class HangLog:
             "executor.hangs",
             level=logging.WARNING,
             component=executor.component_id,
-            task=executor.at_work.task_id,
+            task=executor.present_task.task_id,
             cause=f"one call of the component has not returned for {elapsed_s:.0f} s",
             remedy="tupletree profile NAME PORT --stacks shows where it is",
         )

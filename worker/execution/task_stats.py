@@ -59,16 +59,11 @@ def has_ticks(conf: Mapping[str, Any]) -> bool:
 
 
 def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]]:
-    """Return the emitted and transferred tuples of each stream.
-
-    For a stream whose tuples each go to one task, emitted is computed as transferred plus buffered tuples.
-    """
-    counts = {}
-    for name, stream in streams.items():
-        waiting = sum(map(len, stream.buffers.values()))
-        emitted = stream.transferred + waiting if stream.choose_one is not None else stream.emitted
-        counts[name] = (emitted, stream.transferred)
-    return counts
+    """Return the emitted and transferred tuples of each stream."""
+    return {
+        name: (stream.appended if stream.choose_one is not None else stream.emitted, stream.transferred)
+        for name, stream in streams.items()
+    }
 
 
 def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:

@@ -11,15 +11,14 @@ from tupletree.v1 import worker_pb2
 from ..core.basic_bolt_task import BasicBoltTask
 from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
-from ..core.output_streams import OutBuffer
 from ..core.spout_task import SpoutTask
 
 
 class Tracer(Protocol):
     """Recorder of every hop of the traced trees. Each method is called on the thread that does the traced work."""
 
-    def sent(self, buffer: OutBuffer, rows: Rows) -> None:
-        """Record the traced rows of a batch that is sent to its target."""
+    def sent(self, origin: Origin, target: int, rows: Rows) -> None:
+        """Record the traced rows of a batch that is sent to its target, or to several."""
 
     def received(self, message: worker_pb2.Batch) -> None:
         """Record the traced rows of a batch from another worker."""

@@ -7,7 +7,7 @@ wait for the same service, and would time out before the bolt has tried them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.batches import Batch, roots_of
 from ..core.task import Clock, Task
@@ -33,13 +33,16 @@ class WaitingTuples:
         if now_s < self._due_s:
             return
         self._due_s = now_s + self._period_s
-        for target, roots in self._waiting():
-            self._tasks[target].updates.resets.update(roots)
+        updates = next(iter(self._tasks.values())).updates  # the same for all tasks of an executor
+        for roots in self._waiting():
+            updates.resets.update(roots)
 
-    def _waiting(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the target task and the roots of each waiting batch."""
+    def _waiting(self) -> Iterator[Iterable[int]]:
+        """Yield the roots of each waiting batch."""
         for item in self._inbox.items():
             if type(item) is Batch:
-                yield item.target_task, item.rows.all_roots()
+                yield item.rows.all_roots()
+            elif type(item) is RemoteBatch and item.divided is not None:
+                yield from (rows.all_roots() for _, rows in item.rows_of(self._tasks))
             elif type(item) is RemoteBatch:
-                yield item.message.target_task, roots_of(item.message)
+                yield roots_of(item.message)

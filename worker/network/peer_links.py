@@ -27,7 +27,7 @@ import grpc.aio
 from tupletree._log import event
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
-from ..core.batches import BATCH_BYTES, bytes_of, roots_of
+from ..core.batches import BATCH_BYTES, bytes_of, roots_of, tasks_of
 from ..execution.inbox import Gate, not_reached
 from .fragments import FragmentCutter
 from .link_metrics import LinkMetrics
@@ -62,6 +62,8 @@ class PeerLinkContext:
     shard_version: Callable[[], int]
     fail: Callable[[Iterable[int]], None]
     on_link_change: Callable[[], None]
+    split: Callable[[worker_pb2.Batch], list[tuple[worker_pb2.Batch, frozenset[int]]]]
+    """Divides a batch with rows for several tasks into one for each, with the task."""
 
 
 class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.TransferStatus]):
@@ -201,16 +203,35 @@ class PeerLinks(LinkMetrics):
         self._context = context
         self._links: dict[str, PeerLink] = {}  # by slot
         self._by_task: dict[int, PeerLink] = {}
+        self._by_tasks: dict[frozenset[int], PeerLink] = {}  # links that were looked up since the last change
         self._connects = 0  # of links that were closed
         self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
 
-    def send(self, batch: worker_pb2.Batch) -> None:
-        """Send a batch to the worker that runs its target task, now or once the worker is known."""
-        link = self._by_task.get(batch.target_task)
+    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+        """Send a batch to the worker that runs its tasks, now or once the worker is known.
+
+        ``tasks``: among which the tasks of its rows are. If these run in several workers, each gets its rows.
+        """
+        link = self._by_tasks.get(tasks)
+        if link is not None:
+            link.send(batch)
+            return
+        links = {self._by_task.get(task) for task in tasks}
+        link = links.pop()
+        if not links:
+            self._send_by(link, batch, tasks)
+        elif batch.targets:
+            for part, task in self._context.split(batch):
+                self._send_by(self._by_task.get(next(iter(task))), part, task)
+        else:
+            self._send_by(self._by_task.get(batch.target_task), batch, tasks_of(batch))
+
+    def _send_by(self, link: PeerLink | None, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
         if link is None:
             self._homeless.append(batch)
-            self._close_homeless(self._context.gate.closed_by(HOMELESS) | {batch.target_task})
+            self._close_homeless(self._context.gate.closed_by(HOMELESS) | tasks)
         else:
+            self._by_tasks[tasks] = link
             link.send(batch)
 
     async def connect(self, wanted: Mapping[str, Peer | None], tasks: Mapping[str, frozenset[int]]) -> None:
@@ -225,19 +246,23 @@ class PeerLinks(LinkMetrics):
             del self._links[slot]
             self._connects += link.connects
             self._homeless.extend(link.pop_unsent())
-        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._know_tasks()
         self._close_unknown(tasks)
         for link in outdated.values():
             await link.close()
         for slot, peer in wanted.items():
             if peer is not None and slot not in self._links:
                 self._links[slot] = PeerLink(peer, self._context)
-        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._know_tasks()
         self._close_unknown(tasks)
         waiting, self._homeless = self._homeless, deque()
         for batch in waiting:
-            self.send(batch)
-        self._close_homeless({batch.target_task for batch in self._homeless})
+            self.send(batch, tasks_of(batch))
+        self._close_homeless({task for batch in self._homeless for task in tasks_of(batch)})
+
+    def _know_tasks(self) -> None:
+        self._by_task = {task: link for link in self._links.values() for task in link.peer.tasks}
+        self._by_tasks = {}
 
     def _close_unknown(self, tasks: Mapping[str, frozenset[int]]) -> None:
         unknown = [task for slot, ids in tasks.items() if slot not in self._links for task in ids]

@@ -34,7 +34,7 @@ class Transfer:
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
         self.failure: asyncio.Future[TaskFailedError] = loop.create_future()
         self._loop = loop
-        self._batches: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
+        self._batches: deque[tuple[worker_pb2.Batch, frozenset[int], int]] = deque()  # with the tasks and bytes of each
         self._handed_bytes = 0  # since the start, counted by the senders, under the lock
         self._taken_bytes = 0  # since the start, counted by the loop without the lock
         self._lock = threading.Lock()
@@ -57,14 +57,14 @@ class Transfer:
         """
         self._gate, self._peers, self._ackers, self._tell_congestion = gate, peers, ackers, tell_congestion
 
-    def send(self, batch: worker_pb2.Batch) -> None:
+    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
         size = bytes_of(batch)
         with self._lock:
             self._handed_bytes += size
             if self._handed_bytes - self._taken_bytes > MAX_BYTES and self._gate is not None:
                 self._is_holding = True
-                self._gate.set(self, self._gate.closed_by(self) | {batch.target_task})
-        self._batches.append((batch, size))  # after the flag: a loop that takes this batch must see the flag
+                self._gate.set(self, self._gate.closed_by(self) | tasks)
+        self._batches.append((batch, tasks, size))  # after the flag: a loop that takes this batch must see the flag
         self._schedule()
 
     def post(self, updates: AckUpdates) -> None:
@@ -112,10 +112,10 @@ class Transfer:
         assert self._peers is not None
         count = 0
         while self._batches:
-            batch, size = self._batches.popleft()
+            batch, tasks, size = self._batches.popleft()
             self._taken_bytes += size
             count += batch.rows
-            self._peers.send(batch)
+            self._peers.send(batch, tasks)
         if self._is_holding:
             self._release()
         while self._updates:

@@ -18,6 +18,7 @@ from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
+from tupletree.worker.core.batches import tasks_of as targets_of
 from tupletree.worker.core.task import Environment, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
 
@@ -27,9 +28,12 @@ class _Outside:
 
     def __init__(self, workers: SeveralWorkers) -> None:
         self._workers = workers
+        self.engine: Engine | None = None
 
-    def send(self, batch: worker_pb2.Batch) -> None:
-        self._workers.transfer(batch)
+    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+        assert self.engine is not None
+        assert targets_of(batch) <= tasks
+        self._workers.transfer(batch, self.engine)
 
     def post(self, updates: AckUpdates) -> None:
         self._workers.post(updates)
@@ -73,9 +77,15 @@ class SeveralWorkers:
         self._engine_of: dict[int, Engine] = {}
         for number in range(count):
             share = executors[number::count]
-            plan = Plan("t", spec, merged, tasks, local_tasks(share), environment, seed=rng.getrandbits(32))
+            # Some workers know where the tasks are, others have to divide their batches.
+            places = (
+                {task: at for at in range(count) for task in local_tasks(executors[at::count])} if number % 2 else {}
+            )
+            seed = rng.getrandbits(32)
+            plan = Plan("t", spec, merged, tasks, local_tasks(share), environment, seed, places=places)
             name = f"worker {number}"
-            self.engines[name] = Engine(plan, sorted(share), _Outside(self), lambda executor: None)
+            outside = _Outside(self)
+            outside.engine = self.engines[name] = Engine(plan, sorted(share), outside, lambda executor: None)
             self._engine_of |= dict.fromkeys(local_tasks(share), self.engines[name])
 
     def __enter__(self) -> SeveralWorkers:
@@ -90,10 +100,13 @@ class SeveralWorkers:
         for engine in self.engines.values():
             engine.stop(10)
 
-    def transfer(self, batch: worker_pb2.Batch) -> None:
-        """Hand a batch to the engine of its target. Run loop threads."""
+    def transfer(self, batch: worker_pb2.Batch, sender: Engine) -> None:
+        """Hand a batch to the engine of its targets. Run loop threads."""
         self.sent += 1
-        self._engine_of[batch.target_task].receive(worker_pb2.Batch.FromString(batch.SerializeToString()))
+        engines = {self._engine_of[task] for task in targets_of(batch)}
+        parts = [(batch, targets_of(batch))] if len(engines) == 1 else sender.split(batch)
+        for part, tasks in parts:
+            self._engine_of[min(tasks)].receive(worker_pb2.Batch.FromString(part.SerializeToString()))
 
     def announce(self) -> None:
         """Tell every engine which tasks of the others are congested. Any thread; who finds another at it leaves it to

@@ -82,7 +82,9 @@ class Sender:
     def __init__(self):
         self.gate = Gate(lambda: None)
         self.failed = set()
-        self.peers = PeerLinks(PeerLinkContext("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None))
+        self.peers = PeerLinks(
+            PeerLinkContext("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None, lambda batch: [])
+        )
 
     async def follow(self, port, worker_id="w2"):
         peer = Peer(worker_id, f"127.0.0.1:{port}", frozenset({BOLT_TASK}))
@@ -91,7 +93,7 @@ class Sender:
     def send(self, receiver, values, root=0):
         origin = receiver.engine.origins[(SPOUT_TASK, "default")]
         rows: list[Row] = [([value], root, root + 1 if root else 0) for value in values]
-        self.peers.send(encode(origin, BOLT_TASK, Rows.of(rows)))
+        self.peers.send(encode(origin, BOLT_TASK, Rows.of(rows)), frozenset([BOLT_TASK]))
 
 
 async def until(predicate):
@@ -232,7 +234,7 @@ def test_values_that_cannot_be_decoded_fail_their_trees_and_nothing_else():
             await sender.follow(port)
             root = (77).to_bytes(8, "little")
             for values in (b"\xc1", b"\x91\x92\x01\x02"):
-                sender.peers.send(frame(values=values, roots=root, edges=root).frame.batches[0])
+                sender.peers.send(frame(values=values, roots=root, edges=root).frame.batches[0], frozenset([BOLT_TASK]))
             sender.send(receiver, ["fine"])
             await until(lambda: [values for values, _ in SEEN] == [["fine"]])
             await until(lambda: {root for updates in receiver.posted for root in updates.fails} == {77})

@@ -11,13 +11,14 @@ from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology
 from tupletree.tuples import Origin
-from tupletree.worker.builder import Plan, build_executor
+from tupletree.worker.builder import Plan, build_executors
 from tupletree.worker.control_messages import Control, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Row, Rows
 from tupletree.worker.core.spout_task import NO_REASONS
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import local_tasks
+from tupletree.worker.execution.delivery import put_local
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate
 from tupletree.worker.execution.spout_executor import SpoutExecutor
@@ -53,7 +54,7 @@ class HandDriven:
         )
         plan = Plan("hand", spec, merged, self.tasks, local_tasks(ranges), environment, seed=1)
         self.gate = Gate(lambda: None)
-        self.executors = [build_executor(plan, range_, self.gate, self._deliver) for range_ in ranges]
+        self.executors = build_executors(plan, ranges, self.gate, self._deliver)
         self._by_task = {task.task_id: executor for executor in self.executors for task in executor.tasks}
         self.updates = AckUpdates()
         self._share_updates()
@@ -89,9 +90,11 @@ class HandDriven:
             for task, roots in getattr(verdicts, kind.value).items():
                 self._by_task[task].inbox.put_news(TreeVerdict(task, kind, roots, reasons))
 
-    def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
-        self.delivered.append((origin, target, list(rows)))
-        self._by_task[target].inbox.put(Batch(origin, target, rows), len(rows))
+    def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
+        for task, part in [(target, rows)] if rows.targets is None else rows.by_target():
+            for source, few in [(origin.task, part)] if part.sources is None else part.by_source():
+                self.delivered.append((origin.of_task(source), task, list(few)))
+        put_local({task: self._by_task[task].inbox for task in tasks}, Batch(origin, target, rows), tasks)
 
     def _share_updates(self) -> None:
         for executor in self.executors:

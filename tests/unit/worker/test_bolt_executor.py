@@ -319,7 +319,7 @@ def test_a_batch_that_makes_no_sense_fails_its_trees_and_nothing_else() -> None:
 def test_a_value_that_cannot_leave_its_worker_fails_the_task_that_emitted_it() -> None:
     hand = chain(DoBasic(lambda tup, collector: collector.emit([object()]), ["m"]))
     executor = hand.executor("bolt")
-    executor._deliver = encode  # type: ignore[assignment]  # as for another worker
+    executor._deliver = lambda origin, task, rows, tasks: encode(origin, task, rows)  # as for another worker
     feed(hand, plain(1))
     with pytest.raises(TaskFailedError, match=r"task 1 of component 'bolt'.*object.*'m'") as caught:
         hand.step("bolt")

@@ -133,8 +133,8 @@ def test_batches_are_marked_with_the_generation_in_which_they_were_emitted():
     marks = []
     executor = scene.hand.executor("middle")
     deliver = executor._deliver
-    executor._deliver = lambda origin, task, rows: (
-        marks.append((list(rows.columns[0]), rows.generation)) or deliver(origin, task, rows)
+    executor._deliver = lambda origin, task, rows, tasks: (
+        marks.append((list(rows.columns[0]), rows.generation)) or deliver(origin, task, rows, tasks)
     )
     scene.send(2)
     scene.step(Step(40, Action.INITSTATE, 1))

@@ -110,9 +110,9 @@ class World(HandDriven):
         builder.set_bolt("thesink", Processing(self.truth), 2).fields_grouping("combiner", ["key"])
         return builder.create_topology()
 
-    def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
+    def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
         if not self.truth.strikes(0.05):
-            super()._deliver(origin, target, rows)
+            super()._deliver(origin, target, rows, tasks)
         elif self.rng.random() < 0.5:  # whoever sent it has noticed
             self.late.append(AckUpdates.of(fails={root for _, root, _ in rows}))
 

@@ -192,7 +192,7 @@ def test_of_many_bytes_only_the_first_are_written_out(kind: type) -> None:
 
 def stream_to(task: int) -> OutStream:
     stream = OutStream(Origin("split", 5, "default", ["word"]), False, 10)
-    stream.choose_one = Fixed(stream.buffer_for(task, False))
+    stream.choose_one = Fixed(stream.port_to(task, "here", False))
     return stream
 
 
@@ -204,7 +204,7 @@ def test_about_the_share_that_was_asked_for_is_sampled(share: float) -> None:
     assert stream.choose_one is not None
     chooser = Watched(stream.choose_one, lens.record_one, lens.draw())
     for _ in range(20_000):
-        assert chooser.choose(["word"]) is stream.buffers[3]
+        assert chooser.choose(["word"]) is stream.ports[3]
     expected = 20_000 * share
     assert abs(len(events.events) - expected) <= 5 * (expected * (1 - share)) ** 0.5
     event = events.events[0]

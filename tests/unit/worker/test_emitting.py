@@ -170,7 +170,7 @@ def test_a_tracer_is_shown_what_expires_and_nothing_younger() -> None:
         def judged(self, spout: SpoutTask, verdict: str, roots: Sequence[int]) -> None:
             shown.append((verdict, len(roots)))
 
-        def sent(self, buffer: Any, rows: Any) -> None:
+        def sent(self, origin: Any, target: int, rows: Any) -> None:
             pass
 
     hand = driven(Replaying(first=9, most=9))

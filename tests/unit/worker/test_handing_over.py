@@ -23,19 +23,19 @@ def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have
     async def run() -> None:
         gate = Gate(lambda: None)
         outbound = Transfer(asyncio.get_running_loop(), 0.005)
-        context = PeerLinkContext("t", "w", gate, lambda: 0, lambda roots: None, lambda: None)
+        context = PeerLinkContext("t", "w", gate, lambda: 0, lambda roots: None, lambda: None, lambda batch: [])
         peers = PeerLinks(context)
         outbound.connect(gate, peers, None, lambda: None)
-        outbound.send(batch(7, MAX_BYTES // 2))
+        outbound.send(batch(7, MAX_BYTES // 2), frozenset([7]))
         assert gate.closed == frozenset()
-        outbound.send(batch(8, MAX_BYTES))
+        outbound.send(batch(8, MAX_BYTES), frozenset([8]))
         assert gate.closed_by(outbound) == {8}
-        outbound.send(batch(7, 1))
+        outbound.send(batch(7, 1), frozenset([7]))
         assert gate.closed_by(outbound) == {7, 8}
         while not outbound.is_idle:
             await asyncio.sleep(0)
         assert gate.closed_by(outbound) == frozenset()
-        outbound.send(batch(7, MAX_BYTES // 2))
+        outbound.send(batch(7, MAX_BYTES // 2), frozenset([7]))
         assert gate.closed_by(outbound) == frozenset()
 
     asyncio.run(run())

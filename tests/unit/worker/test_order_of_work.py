@@ -53,6 +53,7 @@ def settings(posted: list[AckUpdates]) -> LoopSettings:
         post=posted.append,
         on_failure=lambda failure: None,
         on_split=lambda blocking, moved: None,
+        on_divide=lambda executor: executor,
     )
 
 

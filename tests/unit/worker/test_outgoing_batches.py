@@ -12,7 +12,7 @@ from tupletree.errors import UnregisteredTypeError
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
 from tupletree.worker.core.batches import BATCH_BYTES, MULTI, Row, Rows, bytes_of, decode, weigh
-from tupletree.worker.core.output_streams import OutStream
+from tupletree.worker.core.output_streams import OutStream, join
 from tupletree.worker.execution.outgoing_batches import RowsRefused, send_bounded
 
 SOURCE = Origin("spout", 1, "default", ["number", "blob"])
@@ -114,11 +114,13 @@ def test_a_value_whose_size_cannot_be_told_has_some_weight() -> None:
 
 def test_batches_of_large_rows_are_full_with_fewer_of_them_and_of_small_ones_with_more_again() -> None:
     stream = OutStream(SOURCE, False, 1000)
-    buffer = stream.buffer_for(2, False)
+    port = stream.port_to(2, "here", False)
+    join([stream])
+    buffer = port.buffer
 
     def lengths(value: bytes, count: int) -> list[int]:
         for _ in range(count):
-            buffer.append([1, value], 0, 0)
+            port.append([1, value], 0, 0)
         assert len(buffer) == count
         return [len(rows) for rows in buffer.pop_all()]
 

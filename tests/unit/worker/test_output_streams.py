@@ -14,11 +14,11 @@ from tupletree.worker.core.output_streams import OutStream, unknown_stream
 
 def stream(is_direct: bool = False) -> OutStream:
     made = OutStream(Origin("split", 4, "words", ["word", "n"]), is_direct, 10)
-    buffers = [made.buffer_for(task, False) for task in (8, 9)]
+    ports = [made.port_to(task, "here", False) for task in (8, 9)]
     if is_direct:
         made.direct_tasks = frozenset([8])
     else:
-        made.choose_one = routing.global_(buffers)
+        made.choose_one = routing.global_(ports)
     return made
 
 
@@ -44,16 +44,16 @@ def test_a_direct_stream_takes_no_plain_emit() -> None:
 
 def test_a_plain_stream_takes_no_direct_emit() -> None:
     with pytest.raises(EmitError, match=r"'split' used emit_direct on stream 'words', which is not direct"):
-        stream().direct_buffer(8, ["a", 1])
+        stream().direct_port(8, ["a", 1])
 
 
 def test_a_direct_emit_reaches_subscribers_only() -> None:
     direct = stream(is_direct=True)
-    assert direct.direct_buffer(8, ["a", 1]).task == 8
+    assert direct.direct_port(8, ["a", 1]).task == 8
     with pytest.raises(EmitError, match=r"'split'.*'words'.*task 9.*subscribed: \[8\]"):
-        direct.direct_buffer(9, ["a", 1])
+        direct.direct_port(9, ["a", 1])
     with pytest.raises(EmitError, match=r"emitted 1 value on stream 'words'"):
-        direct.direct_buffer(8, ["a"])
+        direct.direct_port(8, ["a"])
 
 
 def test_an_undeclared_stream_is_named_with_those_declared() -> None:

@@ -13,7 +13,7 @@ from tupletree import Topology, TopologyBuilder, config
 from tupletree.errors import TopologyError
 from tupletree.parallelism import tasks_of
 from tupletree.testing import FeederSpout
-from tupletree.worker.builder import Plan, build_executor, origins
+from tupletree.worker.builder import Plan, build_executors, origins
 from tupletree.worker.core.task import Environment
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import ACKERS, Gate
@@ -58,13 +58,13 @@ def receivers(executor: Executor) -> set[int]:
 )
 def test_local_or_shuffle_prefers_the_tasks_of_its_own_worker(local: set[int], expected: set[int]) -> None:
     plan = plan_of(relay("local_or_shuffle_grouping"), local)
-    assert receivers(build_executor(plan, (5, 5), Gate(lambda: None), lambda *batch: None)) == expected
+    assert receivers(build_executors(plan, [(5, 5)], Gate(lambda: None), lambda *batch: None)[0]) == expected
 
 
 @pytest.mark.parametrize("grouping", ["shuffle_grouping", "none_grouping"])
 def test_shuffle_and_none_reach_tasks_of_every_worker(grouping: str) -> None:
     plan = plan_of(relay(grouping), {5, 1})
-    assert receivers(build_executor(plan, (5, 5), Gate(lambda: None), lambda *batch: None)) == {1, 2, 3, 4}
+    assert receivers(build_executors(plan, [(5, 5)], Gate(lambda: None), lambda *batch: None)[0]) == {1, 2, 3, 4}
 
 
 def test_origins_name_every_stream_of_every_task() -> None:
@@ -76,8 +76,8 @@ def test_origins_name_every_stream_of_every_task() -> None:
 def test_a_spout_that_is_tracked_waits_for_the_ackers_as_for_a_task() -> None:
     plan = plan_of(relay("shuffle_grouping"), {6})
     gate = Gate(lambda: None)
-    spout = build_executor(plan, (6, 6), gate, lambda *batch: None)
-    bolt = build_executor(plan, (5, 5), gate, lambda *batch: None)
+    spout = build_executors(plan, [(6, 6)], gate, lambda *batch: None)[0]
+    bolt = build_executors(plan, [(5, 5)], gate, lambda *batch: None)[0]
     gate.set("test", [ACKERS])
     assert (spout.is_held, bolt.is_held) == (True, False)
 
@@ -98,13 +98,13 @@ def test_a_component_that_cannot_be_unpickled_is_named() -> None:
     component = next(component for component in plan.spec.components if component.id == "relay")
     component.object = b"no pickle"
     with pytest.raises(TopologyError, match="component 'relay' cannot be loaded in the worker: ") as caught:
-        build_executor(plan, (5, 5), Gate(lambda: None), lambda *batch: None)
+        build_executors(plan, [(5, 5)], Gate(lambda: None), lambda *batch: None)[0]
     assert caught.value.component == "relay"
 
 
 def test_a_task_that_the_topology_does_not_have_is_refused() -> None:
     with pytest.raises(TopologyError, match="has no task 99"):
-        build_executor(plan_of(relay("shuffle_grouping"), {99}), (99, 99), Gate(lambda: None), lambda *batch: None)
+        build_executors(plan_of(relay("shuffle_grouping"), {99}), [(99, 99)], Gate(lambda: None), lambda *batch: None)
 
 
 def test_an_executor_of_several_tasks_gives_each_its_own_component_and_streams() -> None:

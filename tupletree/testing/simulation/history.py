@@ -15,7 +15,6 @@ from tupletree.v1 import worker_pb2
 from tupletree.worker.core.basic_bolt_task import BasicBoltTask
 from tupletree.worker.core.batches import Rows
 from tupletree.worker.core.bolt_task import BoltTask
-from tupletree.worker.core.output_streams import OutBuffer
 from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Task
 from tupletree.worker.core.trace_filter import Followed, FollowedBolt, FollowedSpout
@@ -187,7 +186,7 @@ class Storyteller:
         if isinstance(task, SpoutTask):
             self._history.began(task, root, message)
 
-    def sent(self, buffer: OutBuffer, rows: Rows) -> None:
+    def sent(self, origin: Origin, target: int, rows: Rows) -> None:
         """Say nothing: the receiver is told of."""
 
     def received(self, message: worker_pb2.Batch) -> None:

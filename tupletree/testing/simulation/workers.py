@@ -17,11 +17,12 @@ from tupletree.testing.simulation.network import Acker, Peers
 from tupletree.testing.simulation.timeline import Timeline
 from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2, worker_pb2
-from tupletree.worker.builder import Plan, build_executor, origins
+from tupletree.worker.builder import Plan, build_executors, origins
 from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
-from tupletree.worker.core.batches import Batch, Rows, encode
+from tupletree.worker.core.batches import Batch, Rows, bytes_of, encode, sources_of, tasks_of
 from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
+from tupletree.worker.execution.delivery import put_local, put_remote
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate, RemoteBatch
 from tupletree.worker.execution.spout_executor import SpoutExecutor
@@ -100,10 +101,21 @@ class Worker:
             ids_are_seeded=False,
         )
         local = frozenset(task for first, last in slot.executors for task in range(first, last + 1))
-        plan = Plan(world.topology_id, world.spec, world.conf, world.tasks, local, environment, number, world.observer)
+        plan = Plan(
+            world.topology_id,
+            world.spec,
+            world.conf,
+            world.tasks,
+            local,
+            environment,
+            number,
+            world.observer,
+            places={task: place.number for task, place in world.slot_of.items()},
+        )
         self.origins = world.origins or origins(plan)
-        self.executors = [build_executor(plan, range_, self.gate, self._deliver) for range_ in slot.executors]
+        self.executors = build_executors(plan, slot.executors, self.gate, self._deliver)
         self.by_task = {task.task_id: executor for executor in self.executors for task in executor.tasks}
+        self._inboxes = {task: executor.inbox for task, executor in self.by_task.items()}
         self.tasks = {task.task_id: task for executor in self.executors for task in executor.tasks}
         self.peers = Peers(world, self)
         self.updates = AckUpdates()
@@ -199,21 +211,21 @@ class Worker:
 
     # Batches
 
-    def _deliver(self, origin: Origin, target: int, rows: Rows) -> None:
+    def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
         world = self.world
-        executor = self.by_task.get(target)
-        if executor is not None:
-            executor.inbox.put(Batch(origin, target, rows), len(rows))
+        place = world.slot_of[next(iter(tasks))]
+        if place is self.slot:
+            put_local(self._inboxes, Batch(origin, target, rows), tasks)
             return
         if world.is_faulty and world.rng.random() < world.faults.torn:
             self.kill("while it hands over")
             raise Killed
-        self.peers.send(self.world.slot_of[target], encode(origin, target, rows))
+        self.peers.send(place, encode(origin, target, rows))
 
     def receive(self, message: worker_pb2.Batch) -> None:
-        """Put a batch from another worker into the inbox of its task."""
-        origin = self.origins[message.source_task, message.stream]
-        self.by_task[message.target_task].inbox.put(RemoteBatch(message, origin), message.rows)
+        """Put a batch from another worker into the inboxes of its tasks."""
+        origin = self.origins[min(sources_of(message)), message.stream]
+        put_remote(self._inboxes, RemoteBatch(message, origin), tasks_of(message), bytes_of(message))
 
     def _gate_changed(self) -> None:
         for executor in getattr(self, "executors", ()):
