@@ -4,7 +4,8 @@
 
 *Pipelining*: one tuple per batch, and a bolt of eight tasks that takes 100 ms per tuple; once with
 ``topology.max.spout.pending`` 8 and once with 1, on the same cluster. The committer must commit each transaction once,
-in order. *Tiny*: one tuple per batch and no work, which leaves the fixed cost of a batch.
+in order. *Tiny*: one tuple per batch and no work, which leaves the fixed cost of a batch. *Grouped*: the same with a
+GroupCommitter and ``--grouped-pending`` batches at a time, and the processor time of all processes per batch.
 *Large*: batches of ``--words`` words, counted by two tasks and added up in an SQLite file by a committer.
 
 All rates are from the first commit to the last, by the times that the committer recorded.
@@ -24,6 +25,7 @@ from typing import Any, Final
 
 from bench import _cli
 from bench._cli import WrongResultError
+from bench._processes import cpu_s
 from bench._words import sentences
 from tupletree import Topology, TopologyContext
 from tupletree.attempt import TransactionAttempt
@@ -32,6 +34,7 @@ from tupletree.transactional import (
     BatchBolt,
     BatchCollector,
     Committer,
+    GroupCommitter,
     SqliteDatabase,
     TransactionalMap,
     TransactionalSpout,
@@ -45,6 +48,7 @@ PENDING: Final = 8
 PROCESSING_S: Final = 0.1
 DISTINCT_SENTENCES: Final = 2_000
 TIMEOUT_S: Final = 300
+MEASURED: Final = ("worker", "acker", "zookeeper")
 
 
 class Numbers(TransactionCoordinator):
@@ -144,6 +148,10 @@ class Commits(BatchBolt, Committer):
             os.close(out)
 
 
+class GroupedCommits(Commits, GroupCommitter):
+    """The same for transactions that commit in groups."""
+
+
 def slow(batches: int, path: Path) -> Topology:
     """spout → slow → commits."""
     builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, 1))
@@ -152,10 +160,10 @@ def slow(batches: int, path: Path) -> Topology:
     return builder.create_topology()
 
 
-def tiny(batches: int, path: Path) -> Topology:
+def tiny(batches: int, commits: Commits) -> Topology:
     """spout → commits."""
-    builder = TransactionalTopologyBuilder(path.name, "spout", Batches(batches, 1))
-    builder.set_bolt("commits", Commits(path)).global_grouping("spout")
+    builder = TransactionalTopologyBuilder(commits.path.name, "spout", Batches(batches, 1))
+    builder.set_bolt("commits", commits).global_grouping("spout")
     return builder.create_topology()
 
 
@@ -172,14 +180,24 @@ def run(cluster: DevCluster, topology: Topology, path: Path, batches: int, pendi
     """Run a topology until it has committed all its batches; return the metrics of its commits."""
     conf = {"topology.max.spout.pending": pending, "topology.workers": 1}
     cluster.client.submit(path.name, topology, conf)
-    wait_until(lambda: len(commits(path)) >= batches, TIMEOUT_S, what=f"{path.name}: {batches} commits")
+    wait_until(lambda: count(path) > 0, TIMEOUT_S, what=f"{path.name}: a commit")
+    begun, pids = count(path), [process.pid for process in cluster.processes if process.role in MEASURED]
+    used_s = -cpu_s(pids)
+    wait_until(lambda: count(path) >= batches, TIMEOUT_S, what=f"{path.name}: {batches} commits")
+    used_s += cpu_s(pids)
     written = commits(path)
     cluster.client.kill(path.name, wait_secs=0)
     wait_until(lambda: not [p for p in cluster.processes if p.role == "worker"], 60, what="the worker ends")
     return {
         "batches_per_s": (batches - 1) / (written[-1][1] - written[0][1]),
+        "cpu_ms_per_batch": 1e3 * used_s / max(1, batches - begun),
         "in_order": [txid for txid, _ in written] == list(range(1, batches + 1)),
     }
+
+
+def count(path: Path) -> int:
+    """Return the number of commits so far."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def commits(path: Path) -> list[tuple[int, float]]:
@@ -204,7 +222,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             path, batches = directory / f"pending-{pending}", arguments.batches * pending // PENDING
             runs[path.name] = run(cluster, slow(batches, path), path, batches, pending)
         path = directory / "tiny"
-        runs[path.name] = run(cluster, tiny(arguments.tiny, path), path, arguments.tiny, arguments.pending)
+        runs[path.name] = run(cluster, tiny(arguments.tiny, Commits(path)), path, arguments.tiny, arguments.pending)
+        path, batches = directory / "grouped", arguments.grouped
+        topology = tiny(batches, GroupedCommits(path))
+        runs[path.name] = run(cluster, topology, path, batches, arguments.grouped_pending)
         path = directory / "large"
         topology = large(arguments.large, arguments.words, path)
         runs[path.name] = run(cluster, topology, path, arguments.large, arguments.pending)
@@ -216,7 +237,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "pending_1_batches_per_s": round(one, 1),
         "pipelining": round(eight / one, 2),
         "commits_in_order": True,
+        "tiny_cpu_ms_per_batch": round(runs["tiny"]["cpu_ms_per_batch"], 3),
         "tiny_batches_per_s": round(runs["tiny"]["batches_per_s"]),
+        "grouped_batches_per_s": round(runs["grouped"]["batches_per_s"]),
+        "grouped_cpu_ms_per_batch": round(runs["grouped"]["cpu_ms_per_batch"], 3),
         "large_batches_per_s": round(runs["large"]["batches_per_s"], 1),
         "large_words_per_s": round(runs["large"]["batches_per_s"] * arguments.words),
     }
@@ -226,8 +250,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--batches", type=int, default=400, help="batches of the pipelining run (%(default)s)")
     parser.add_argument("--tiny", type=int, default=3_000, help="batches of one tuple (%(default)s)")
+    parser.add_argument("--grouped", type=int, default=20_000, help="the same for the grouped run (%(default)s)")
     parser.add_argument("--large", type=int, default=60, help="large batches (%(default)s)")
     parser.add_argument("--words", type=int, default=20_000, help="words in a large batch (%(default)s)")
+    parser.add_argument("--grouped-pending", type=int, default=64, help="grouped batches at a time (%(default)s)")
     parser.add_argument("--pending", type=int, default=8, help="tiny or large batches at a time (%(default)s)")
 
 

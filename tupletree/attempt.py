@@ -57,23 +57,35 @@ class Attempts:
         self.committed = 0
         self._floor = 0  # attempts below this number are over, whatever their txid
         self._newest: dict[int, int] = {}  # txid -> its highest attempt, for txids above ``committed``
+        self._last = 0  # the highest txid seen
+        self._highest = 0  # the highest attempt number seen
 
     def is_over(self, attempt: TransactionAttempt) -> bool:
         """True if this attempt is over: nothing waits for it."""
-        txid, number = attempt
-        if txid <= self.committed or number < self._floor:
+        if self.is_settled(attempt):
             return True
+        txid, number = attempt
+        if number >= self._highest:
+            return False
         return any(newest > number for other, newest in self._newest.items() if other <= txid)
 
     def has_seen(self, attempt: TransactionAttempt) -> bool:
         """True if ``saw`` was called with exactly this attempt, which must not be over."""
         return self._newest.get(attempt.txid) == attempt.attempt
 
-    def saw(self, attempt: TransactionAttempt) -> None:
-        """Record an attempt that is not over."""
+    def is_settled(self, attempt: TransactionAttempt) -> bool:
+        """True if the attempt is over because of a commit or a later epoch, whatever attempts were seen besides."""
+        return attempt.txid <= self.committed or attempt.attempt < self._floor
+
+    def saw(self, attempt: TransactionAttempt) -> bool:
+        """Record an attempt that is not over. Return False if no attempt seen before can be over because of it."""
         txid, number = attempt
+        first = first_attempt(attempt.epoch)
+        ends_others = txid <= self._last or first > self._floor
         self._newest[txid] = max(number, self._newest.get(txid, 0))
-        self._floor = max(self._floor, first_attempt(attempt.epoch))
+        self._floor = max(self._floor, first)
+        self._last, self._highest = max(self._last, txid), max(self._highest, number)
+        return ends_others
 
     def saw_committed(self, txid: int) -> None:
         """Record that every transaction up to ``txid`` is committed."""

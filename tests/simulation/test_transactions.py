@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import pytest
 from transaction_breaks import BROKEN
+from transaction_group_breaks import BROKEN_IN_GROUPS
 from transaction_nouns import Rules, Violation
 from transaction_world import World
 
@@ -86,6 +87,7 @@ def test_the_histories_contain_what_they_are_meant_to() -> None:
         "timed out",
         "committed amid faults",
         "emitted by one of two coordinators",
+        "groups",
     ):
         assert counts[what] > 10, what
     assert sum(world.judge.replays for world in worlds) > 400
@@ -102,9 +104,9 @@ FOUND_BY = {"hears of any attempt": 58, "unfenced": 27, "acks the commit of anot
 """The seeds at which the search for a broken rule starts, if not at 0."""
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("broken", [*BROKEN, *BROKEN_IN_GROUPS])
 def test_a_broken_rule_is_found(broken: str) -> None:
-    rules, sentence = BROKEN[broken]
+    rules, sentence = (BROKEN | BROKEN_IN_GROUPS)[broken]
     rules = replace(rules, looks_inside=False)  # what comes of it is to be found, not what it is
     first = FOUND_BY.get(broken, 0)
     for seed in range(first, first + 250):

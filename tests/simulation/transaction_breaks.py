@@ -28,7 +28,10 @@ from tupletree.tuples import Tuple
 QUIET = {"loss": 0.0, "crash_every_s": NEVER, "break_every_s": NEVER, "operations": 0.0}
 ONLY_MISHAPS = {**QUIET, "updates": 0.0, "mishaps": 0.01}
 ONLY_UPDATES = {**QUIET, "updates": 0.4, "mishaps": 0.0, "slowest_s": 0.03, "end_s": 20.0}
-GENERIC, PARTITIONED, OPAQUE = ({"kind": kind} for kind in ("generic", "partitioned", "opaque"))
+GENERIC, PARTITIONED, OPAQUE = (
+    {"kind": kind, **({"in_groups": False} if kind == "opaque" else {})}
+    for kind in ("generic", "partitioned", "opaque")
+)
 
 
 def coordinating(kind: type[Coordinator]) -> type[CoordinatorSpout]:
@@ -38,7 +41,9 @@ def coordinating(kind: type[Coordinator]) -> type[CoordinatorSpout]:
         def _take_over(self) -> None:
             super()._take_over()
             assert self._progress is not None
-            self._coordinator = kind(self._progress.epoch, self._progress.committed, self._max_active)
+            assert self._coordinator is not None
+            progress, max_group = self._progress, self._coordinator.max_group
+            self._coordinator = kind(progress.epoch, progress.committed, self._max_active, max_group)
 
     return Coordinating
 
@@ -63,7 +68,7 @@ class CommitsWhenProcessed(Coordinator):
         if transaction is None or transaction.phase is not Phase.PROCESSING:
             return ()
         transaction.phase = Phase.COMMITTING
-        return Record(self.committed, attempt), EmitCommit(attempt)
+        return Record(self.committed, (attempt,)), EmitCommit((attempt,))
 
 
 class HearsOfAnyAttempt(Coordinator):
@@ -74,7 +79,9 @@ class HearsOfAnyAttempt(Coordinator):
 class FailsOneOnly(Coordinator):
     """A failure takes no later transaction along: the gap is filled."""
 
-    def wants(self, now_s: float) -> int | None:
+    def wants(self, now_s: float, planned: int = 0) -> int | None:
+        if planned:
+            return None
         for txid in range(self.committed + 1, self.committed + 1 + self.max_active):
             if txid not in self.active:
                 return txid
@@ -94,15 +101,15 @@ class FailsOneOnly(Coordinator):
 
 
 class EmitsBeforeItRecords(Coordinator):
-    def _commit_first(self) -> Sequence[Effect]:
-        return tuple(reversed(super()._commit_first()))
+    def _commit_next(self) -> Sequence[Effect]:
+        return tuple(reversed(super()._commit_next()))
 
 
 class CountsAttemptsFromTheStart(Coordinator):
     """Attempt numbers do not tell one coordinator from another."""
 
-    def __init__(self, epoch: int, committed: int, max_active: int) -> None:
-        super().__init__(1, committed, max_active)
+    def __init__(self, epoch: int, committed: int, max_active: int, max_group: int = 1) -> None:
+        super().__init__(1, committed, max_active, max_group)
 
 
 class Unfenced(Progress):
@@ -136,15 +143,14 @@ class WritesMetadataLater(Progress):
 
     owed: dict[int, bytes]
 
-    def create_metadata(self, txid: int, metadata: Any) -> Any:
-        write = self.metadata.plan_create(txid, metadata)
-        self.owed[txid] = write.data
-        self.metadata.applied([write])
-        return metadata
+    def store_metadata(self) -> None:
+        planned, self._planned = self._planned, {}
+        self.owed |= {txid: write.data for txid, write in planned.items()}
+        self.metadata.applied(planned.values())
 
-    def record(self, committed: int, committing: TransactionAttempt | None) -> None:
+    def record(self, committed: int, committing: Sequence[TransactionAttempt] = ()) -> None:
         for txid, data in list(self.owed.items()):
-            if txid <= committed + 1:
+            if txid <= committed + max(1, len(committing)):
                 with suppress(ConflictError):
                     self._store.write([Create(f"{self.metadata.folder}/{txid}", data)])
                 del self.owed[txid]
@@ -385,7 +391,7 @@ BROKEN: dict[str, tuple[Rules, str]] = {
     ),
     "reports what is not durable": (Rules(partitioned=ReportsWhatIsNotDurable, shape=PARTITIONED), "it was .* before"),
     "acks the commit of another": (Rules(emitter=AcksTheCommitOfAnother, shape=OPAQUE), "skips or repeats"),
-    "plain map": (Rules(transactional_map=PlainMap, shape=PARTITIONED), "the truth is"),
+    "plain map": (Rules(transactional_map=PlainMap, shape={**PARTITIONED, "in_groups": False}), "the truth is"),
     "storm's opaque map": (Rules(opaque_map=StormsOpaqueMap, shape=OPAQUE), "the truth is"),
     "zombies' map": (
         Rules(opaque_map=ZombiesMap, shape={**OPAQUE, "max_active": 1, "arrival_s": 0.0}, faults=ONLY_UPDATES),

@@ -18,7 +18,7 @@ from transaction_nouns import ID, SPOUT, Rules, Shape
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BasicBolt
 from tupletree.topology import Topology
-from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer
+from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer, GroupCommitter
 from tupletree.transactional.builder import TransactionalTopologyBuilder
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.emitter_bolt import EmitterBolt
@@ -164,6 +164,10 @@ class CommittingNumbers(Numbers, Committer):
     pass
 
 
+class GroupCommittingNumbers(Numbers, GroupCommitter):
+    pass
+
+
 class NumbersPartitionEmitter(PartitionEmitter, OpaquePartitionEmitter):
     def __init__(self, inside: InWorld) -> None:
         self.world = inside.world
@@ -259,10 +263,15 @@ class Commit(BatchBolt):
         world.mishap()
         world.judge.finishes(self.context, self.batch_id)
         self.values.update(self.batch_id, {key: appending(numbers) for key, numbers in self.found.items()})
+        world.judge.has_written(self.batch_id)
         world.mishap()
         if self.context.component_id == "counts":
             for numbers in self.found.values():
                 self.collector.emit(row(self.batch_id, numbers))
+
+
+class CommitInGroups(Commit, GroupCommitter):
+    """The same for transactions that commit in groups."""
 
 
 class Pass(BatchBolt):
@@ -304,29 +313,31 @@ def appending(numbers: Iterable[int]) -> Callable[[Any], Any]:
 def build(world: World, shape: Shape, rules: Rules) -> Topology:
     """The topology as the builder wires it, over the world's clock, stores and databases."""
     inside = InWorld(world)
+    committing = GroupCommittingNumbers if shape.in_groups else CommittingNumbers
     spouts: dict[str, Callable[[], Any]] = {
-        "generic": lambda: CommittingNumbers(inside) if shape.largest % 2 else Numbers(inside),
+        "generic": lambda: committing(inside) if shape.largest % 2 else Numbers(inside),
         "partitioned": lambda: rules.partitioned(ID, PartitionedNumbers(inside), open_store=inside.open_store),
         "opaque": lambda: rules.opaque(ID, PartitionedNumbers(inside), open_store=inside.open_store),
     }
     spout = spouts[shape.kind]()
-    make_map = rules.opaque_map if shape.kind == "opaque" else rules.transactional_map
+    make_map = rules.map_of(shape)
     builder = TransactionalTopologyBuilder(ID, SPOUT, spout, parallelism=shape.tasks[SPOUT])
     partial = Partial(inside) if shape.partial == "batch" else PartialOfEach(inside)
     builder.set_bolt("partial", partial, shape.tasks["partial"]).shuffle_grouping(SPOUT)
     for name in COMMITTERS[shape.form]:
         field = "bucket" if name == "buckets" else "key"
         source = "pass" if name == "through" else "partial"
-        commit = Commit(inside, make_map(world.databases[name], name), field)
+        kind = CommitInGroups if shape.in_groups and shape.kind != "opaque" else Commit
+        commit = kind(inside, make_map(world.databases[name], name), field)
         builder.set_committer_bolt(name, commit, shape.tasks[name]).fields_grouping(source, [field])
     if shape.form == "diagram":
         builder.set_bolt("pass", Pass(inside), shape.tasks["pass"]).shuffle_grouping("partial").shuffle_grouping(
             "counts"
         )
     topology = builder.create_topology()
-    replacements: dict[str, Any] = {
-        coordinator_id(SPOUT): rules.coordinator(ID, spout, open_store=inside.open_store, clock=inside.clock)
-    }
+    coordinator = rules.coordinator(ID, spout, open_store=inside.open_store, clock=inside.clock)
+    coordinator.commits_in_groups = shape.in_groups
+    replacements: dict[str, Any] = {coordinator_id(SPOUT): coordinator}
     for name, definition in topology.components.items():
         if isinstance(definition.component, EmitterBolt):
             replacements[name] = rules.emitter(spout)

@@ -20,12 +20,13 @@ from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.component import TopologyContext
 from tupletree.transactional.coordinator import Phase
 from tupletree.transactional.databases.contract import Row
-from tupletree.transactional.layout import epoch_path, partition_path, progress_path
+from tupletree.transactional.layout import decode_progress, epoch_path, partition_path, progress_path
 from tupletree.tuples import Tuple
 
 if TYPE_CHECKING:
     from transaction_world import World
 
+Group = tuple[TransactionAttempt, ...]
 Contents = dict[int, list[int]]
 """The numbers of a batch by partition."""
 
@@ -34,12 +35,13 @@ class Judge:
     def __init__(self, world: World) -> None:
         self.world = world
         self.committed = 0
-        self.committing: TransactionAttempt | None = None
+        self.committing: Group = ()
         self.holder: Incarnation | None = None  # who raised the epoch last
         self.truth: dict[int, list[int]] = {partition: [] for partition in range(world.shape.partitions)}
         self.contents: defaultdict[TransactionAttempt, Contents] = defaultdict(dict)
         self.batches: dict[tuple[int, int], list[int]] = {}  # (txid, partition) -> numbers of a transactional batch
-        self.recorded: set[TransactionAttempt] = set()  # as about to commit
+        self.recorded: dict[TransactionAttempt, Group] = {}  # as about to commit
+        self.written: set[tuple[Incarnation, TransactionAttempt]] = set()  # by whom a commit reached the database
         self.finished: defaultdict[TransactionAttempt, set[int]] = defaultdict(set)  # tasks that finished in the commit
         self.replays = 0
 
@@ -83,15 +85,28 @@ class Judge:
         self.world.tell(attempt.txid, f"{self.world.running[-1]} finishes {attempt}")
         if attempt not in self.recorded:
             raise self.violation(f"task {context.task_id} commits {attempt}, which is not recorded", attempt.txid)
-        if attempt.txid > self.committed + 1:
+        first = self.recorded[attempt][0]
+        if first.txid > self.committed + 1:
             raise self.violation(f"task {context.task_id} commits {attempt} after {self.committed}", attempt.txid)
+        before = [one for one in self.recorded[attempt] if one.txid == attempt.txid - 1]
+        is_committer = context.component_id in COMMITTERS[self.world.shape.form]
+        if is_committer and any((self.world.running[-1], one) not in self.written for one in before):
+            raise self.violation(f"task {context.task_id} commits {attempt} before {before[0]}", attempt.txid)
         self.finished[attempt].add(context.task_id)
 
-    def emitted(self, owner: Incarnation, name: str, attempt: TransactionAttempt) -> None:
-        if name == "commit" and attempt not in self.recorded:
-            raise self.violation(f"{owner} emits the commit of {attempt}, which is not recorded", attempt.txid)
-        if name == "commit" and not self.is_complete("batch", attempt):
-            raise self.violation(f"{owner} emits the commit of {attempt}; its batch tree is not complete", attempt.txid)
+    def has_written(self, attempt: TransactionAttempt) -> None:
+        """A committer has updated its map."""
+        self.written.add((self.world.running[-1], attempt))
+
+    def emitted(self, owner: Incarnation, name: str, attempts: Sequence[TransactionAttempt]) -> None:
+        attempt = attempts[0]
+        if name == "commit":
+            self.world.network.counts["groups"] += len(attempts) > 1
+        for one in attempts if name == "commit" else ():
+            if self.recorded.get(one) != tuple(attempts):
+                raise self.violation(f"{owner} emits the commit of {one}, which is not recorded", one.txid)
+            if not self.is_complete("batch", one):
+                raise self.violation(f"{owner} emits the commit of {one}; its batch tree is not complete", one.txid)
         self.world.network.counts["emitted by one of two coordinators"] += len(self.world.coordinators) > 1
         self.replays += name == "batch" and attempt.attempt > first_attempt(1) + attempt.txid - 1
 
@@ -104,32 +119,35 @@ class Judge:
             if write.path == epoch_path(ID):
                 self.holder = writer
             elif write.path == progress_path(ID):
-                committed, committing = decode_stored(write.path, write.data)
-                self._recorded(writer, committed, None if committing is None else TransactionAttempt(*committing))
+                self._recorded(writer, *decode_progress(write.path, write.data))
 
-    def _recorded(self, writer: Incarnation, committed: int, committing: TransactionAttempt | None) -> None:
+    def _recorded(self, writer: Incarnation, committed: int, committing: Group) -> None:
         txid = committed + 1
         self.world.tell(None, f"{writer} records {committed} as committed, {committing} as committing")
         if writer is not self.holder:
             raise self.violation(f"{writer} records {committed} as committed; {self.holder} has taken over", txid)
-        if committed not in (self.committed, self.committed + 1):
+        if committed not in (self.committed, self.committed + max(1, len(self.committing))):
             raise self.violation(f"{committed} is recorded as committed after {self.committed}", txid)
-        if committing is not None and committing.txid != txid:
+        if [one.txid for one in committing] != list(range(txid, txid + len(committing))):
             raise self.violation(f"{committing} is about to commit after {committed}", txid)
+        if len(committing) > 1 and not self.world.shape.in_groups:
+            raise self.violation(f"{committing} is a group", txid)
         if committed > self.committed:
-            self._settle(committed)
+            if not self.committing:
+                raise self.violation(f"transaction {txid} is committed, but no attempt of it was committing", txid)
+            if not self.is_complete("commit", self.committing[0]):
+                what = f"{self.committing[0]} is recorded as committed; its commit tree is not complete"
+                raise self.violation(what, self.committing[0].txid)
+            for attempt in self.committing:
+                self._settle(attempt)
             self.world.network.counts["committed amid faults"] += self.world.is_faulty
+            self.check_tables(committed)
         self.committed, self.committing = committed, committing
-        if committing is not None:
-            self.recorded.add(committing)
+        self.recorded |= dict.fromkeys(committing, committing)
 
-    def _settle(self, txid: int) -> None:
+    def _settle(self, attempt: TransactionAttempt) -> None:
         """A transaction is recorded as committed: in the attempt that was recorded as committing."""
-        attempt = self.committing
-        if attempt is None:
-            raise self.violation(f"transaction {txid} is committed, but no attempt of it was committing", txid)
-        if not self.is_complete("commit", attempt):
-            raise self.violation(f"{attempt} is recorded as committed; its commit tree is not complete", txid)
+        txid = attempt.txid
         late = [*COMMITTERS[self.world.shape.form], *(["pass"] if self.world.shape.form == "diagram" else [])]
         for task in (task for name in late for task in self.world.tasks[name]):
             if task not in self.finished[attempt]:
@@ -141,7 +159,6 @@ class Judge:
             if emitted != list(range(begin, begin + len(emitted))):
                 raise self.violation(f"{attempt} skips or repeats: {emitted} instead of {begin}, …", txid)
             numbers.extend(emitted)
-        self.check_tables(txid)
 
     def is_complete(self, name: str, attempt: TransactionAttempt) -> bool:
         tree = self.world.trees.of.get((name, attempt))
@@ -166,11 +183,13 @@ class Judge:
         """What a row held before the transaction that may be under way."""
         if row.txid <= committed:
             return list(row.value)
-        if row.txid > committed + 1:
+        groups = (group for one, group in self.recorded.items() if one.txid == row.txid)
+        first = min((group[0].txid for group in groups), default=row.txid)
+        if first > committed + 1:
             raise self.violation(f"a row of transaction {row.txid} while {committed} is committed", row.txid)
         if self.world.shape.kind == "opaque":
             return list(row.previous) if row.has_previous else []
-        own = {n for (txid, _), numbers in self.batches.items() if txid == row.txid for n in numbers}
+        own = {n for (txid, _), numbers in self.batches.items() if committed < txid <= row.txid for n in numbers}
         return [number for number in row.value if number not in own]
 
     # After every step
@@ -187,7 +206,8 @@ class Judge:
             raise self.violation(f"I1: after {coordinator.committed}, {txids} are active", None)
         if len(active) > self.world.shape.max_active:
             raise self.violation(f"I1: {len(active)} transactions are active", None)
-        if [txid for txid, one in active if one.phase is Phase.COMMITTING and txid != coordinator.committed + 1]:
+        committing = [txid for txid, one in active if one.phase is Phase.COMMITTING]
+        if committing != txids[: len(committing)] or len(committing) > coordinator.max_group:
             raise self.violation(f"I2: {active} with {coordinator.committed} committed", None)
         if numbers != sorted(numbers) or len(set(numbers)) < len(numbers):
             raise self.violation(f"I3: attempts {numbers} are active", None)

@@ -7,6 +7,7 @@ may repeat, and when, is derived in docs/adr/0009-what-the-transaction-simulatio
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from transaction_nouns import Tree
@@ -138,12 +139,14 @@ class Trees:
         self._trees: dict[int, Tree] = {}  # by copy
         self._copies = 0
 
-    def begin(self, owner: Incarnation, msg_id: Any, attempt: TransactionAttempt, name: str) -> Tree:
+    def begin(self, owner: Incarnation, msg_id: Any, attempts: Sequence[TransactionAttempt], name: str) -> Tree:
+        attempt = attempts[0]
         tree = Tree(len(self.by_root) + 1, owner, msg_id, attempt, name)
         self.by_root[tree.root] = owner.pending[tree.root] = tree
         self.of[name, attempt] = tree
-        self.world.judge.emitted(owner, name, attempt)
-        self.world.tell(attempt.txid, f"{owner} emits {name} of {attempt}")
+        self.world.judge.emitted(owner, name, attempts)
+        for one in attempts:
+            self.world.tell(one.txid, f"{owner} emits {name} of {one}")
         self.world.at(TIMEOUT_S, lambda: self._expire(tree))
         return tree
 

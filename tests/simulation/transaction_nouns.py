@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.testing.simulation.timeline import NEVER
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
+from tupletree.transactional.databases.contract import Database
 from tupletree.transactional.emitter_bolt import EmitterBolt
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
@@ -39,6 +41,12 @@ class Rules:
     shape: Mapping[str, Any] = field(default_factory=dict)  # what is not to be drawn
     faults: Mapping[str, Any] = field(default_factory=dict)
 
+    def map_of(self, shape: Shape) -> Callable[[Database, str], Any]:
+        """Return the function that makes the map of a committer."""
+        if shape.kind == "opaque":
+            return self.opaque_map
+        return partial(self.transactional_map, in_groups=True) if shape.in_groups else self.transactional_map
+
 
 @dataclass(slots=True)
 class Shape:
@@ -49,6 +57,7 @@ class Shape:
     partial: str  # "batch" or "basic"
     tasks: dict[str, int]
     max_active: int
+    in_groups: bool  # whether transactions commit in groups
     partitions: int
     length: int  # tuples in each partition
     largest: int  # tuples that a batch takes from one partition
@@ -57,12 +66,15 @@ class Shape:
     @staticmethod
     def draw(rng: random.Random) -> Shape:
         partitions = rng.randint(1, 3)
+        kind = rng.choice(["generic", "partitioned", "opaque"])
+        in_groups = kind != "opaque" and rng.random() < 0.5
         return Shape(
-            kind=rng.choice(["generic", "partitioned", "opaque"]),
+            kind=kind,
             form=rng.choice(["chain", "two committers", "diagram"]),
             partial=rng.choice(["batch", "basic"]),
             tasks={name: rng.randint(1, 3) for name in (SPOUT, "partial", "counts", "buckets", "pass", "through")},
-            max_active=rng.randint(1, 4),
+            max_active=rng.randint(2, 9) if in_groups else rng.randint(1, 4),
+            in_groups=in_groups,
             partitions=partitions,
             length=rng.randint(30, 90) // partitions,
             largest=rng.randint(2, 8),

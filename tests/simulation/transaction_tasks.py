@@ -23,6 +23,7 @@ from tupletree.declarer import Definition
 from tupletree.grouping import grouping_name
 from tupletree.testing.simulation.workers import Killed
 from tupletree.topology import Topology
+from tupletree.transactional.streams import COMMIT_STREAM, attempts_of
 from tupletree.tuples import Origin, Tuple
 from tupletree.v1.topology_pb2 import ComponentKind
 
@@ -197,7 +198,8 @@ class Collector(BoltCollector, SpoutCollector):  # type: ignore[misc]
             return None
         if isinstance(anchor, Tuple):
             return self._world.trees.of_anchor(anchor)
-        return self._world.trees.begin(self._incarnation, anchor, values[0], stream)
+        attempts = attempts_of(values) if stream == COMMIT_STREAM else values[:1]
+        return self._world.trees.begin(self._incarnation, anchor, attempts, stream)
 
     def _choose(self, subscriber: tuple[str, str, Sequence[str]], values: Sequence[Any]) -> Sequence[int]:
         component, kind, fields = subscriber

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import FailedException, ReportedFailedException, StaleAttemptError
-from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer
+from tupletree.transactional.bolts import BatchBolt, BatchCollector, Committer, GroupCommitter
 from tupletree.transactional.builder import TransactionalTopologyBuilder
 from tupletree.transactional.databases import (
     Database,
@@ -47,6 +47,7 @@ __all__ = [
     "Database",
     "FailedException",
     "FilePartitionSpout",
+    "GroupCommitter",
     "MemoryDatabase",
     "MemoryTransactionalSpout",
     "OpaqueMap",

@@ -98,6 +98,25 @@ class Committer:
         class UpdateGlobalCount(BatchBolt, Committer): …
 
     ``finish_batch`` is then called for one transaction at a time, in txid order: for txid n only after n - 1 has been
-    committed everywhere. The builder's ``set_committer_bolt`` does the same for a bolt without the marker. On a
-    TransactionalSpout the marker means that its emitters take part in commits: each is a CommittingEmitter (spouts.py).
+    committed everywhere (a GroupCommitter permits more). The builder's ``set_committer_bolt`` does the same for a bolt
+    without the marker. On a TransactionalSpout the marker means that its emitters take part in commits: each is a
+    CommittingEmitter (spouts.py).
+    """
+
+
+class GroupCommitter(Committer):
+    """Marks a committer whose transactions may commit in groups: many times the rate of small transactions.
+
+        counts = TransactionalMap(SqliteDatabase("counts.db"), "words", in_groups=True)
+
+        class UpdateCounts(BatchBolt, GroupCommitter): …
+
+    ``finish_batch`` is called for one transaction at a time, in txid order: for txid n only after this task has
+    finished n - 1. Other tasks possibly have not, and n - 1 is possibly not committed yet. After a failure
+    ``finish_batch`` is called again, with the same batches, for transactions that lie up to ``MAX_GROUP`` - 1 before
+    the last one that this task has finished. So an update must be skipped if the stored txid is the same **or higher**.
+    A TransactionalMap with ``in_groups=True`` does this.
+
+    Transactions commit in groups only if every committer of the topology has this marker, and the spout too if it is a
+    Committer. Behind an opaque spout they never do.
     """

@@ -19,12 +19,12 @@ from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Inpu
 from tupletree.errors import TopologyError
 from tupletree.topology import Topology, TopologyBuilder
 from tupletree.transactional.attempt_field import GroupingWithoutAttempt
-from tupletree.transactional.bolts import BatchBolt, Committer
+from tupletree.transactional.bolts import BatchBolt, Committer, GroupCommitter
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.emitter_bolt import EmitterBolt
 from tupletree.transactional.layout import check_id
-from tupletree.transactional.maps import TransactionalMap
+from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.opaque import OpaqueSpoutAdapter
 from tupletree.transactional.partitioned import PartitionedSpoutAdapter
 from tupletree.transactional.spouts import (
@@ -91,8 +91,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
 
         Raises:
             TopologyError: as TopologyBuilder.set_bolt; or the bolt is of another class, declares a stream without
-                fields, or declares the field ``attempt`` other than as the first field of all of its streams; or the
-                spout is opaque and an attribute of the bolt is a TransactionalMap.
+                fields, or declares the field ``attempt`` other than as the first field of all of its streams; or an
+                attribute of the bolt is a map or sink that is not made for the spout or for a GroupCommitter.
         """
         return self._set(component_id, bolt, parallelism, is_committer=isinstance(bolt, Committer))
 
@@ -137,10 +137,12 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return super().set_bolt(component_id, CoordinatedBolt(bolt, is_committer), parallelism)
 
     def _check_held(self, component_id: str, bolt: BatchBolt | BasicBolt) -> None:
-        """Refuse maps and sinks in attributes of the bolt that are for identical replays, if the spout is opaque."""
-        if not self._is_opaque:
-            return
+        """Refuse maps and sinks in attributes of the bolt that are not made for the spout or for a GroupCommitter."""
         for attribute, held in getattr(bolt, "__dict__", {}).items():
+            if isinstance(bolt, GroupCommitter):
+                self._check_in_group(component_id, attribute, held)
+            if not self._is_opaque:
+                continue
             if isinstance(held, TransactionalMap):
                 _refuse(
                     component_id,
@@ -155,6 +157,28 @@ class TransactionalTopologyBuilder(TopologyBuilder):
                     attribute,
                 )
 
+    @staticmethod
+    def _check_in_group(component_id: str, attribute: str, held: object) -> None:
+        if isinstance(held, TransactionalMap):
+            if held.is_for_groups:
+                return
+            what, advice = "a TransactionalMap for one transaction at a time", "make it with in_groups=True"
+        elif isinstance(held, OpaqueMap | TransactionalSink):
+            what, advice = f"{type(held).__name__}, which takes one transaction at a time", "use the marker Committer"
+        else:
+            return
+        _refuse(component_id, f"'{attribute}' of this GroupCommitter is {what}: {advice}", attribute)
+
+    @property
+    def _commits_in_groups(self) -> bool:
+        """True if every committer is a GroupCommitter."""
+        emitter = self._components[self.spout_id].component.spout
+        bolts = [one.component for one in self._components.values() if isinstance(one.component, CoordinatedBolt)]
+        committers = [bolt.bolt for bolt in bolts if bolt.is_committer]
+        if isinstance(emitter, Committer):
+            committers.append(emitter)
+        return bool(committers) and all(isinstance(one, GroupCommitter) for one in committers) and not self._is_opaque
+
     @property
     def _is_opaque(self) -> bool:
         return isinstance(self._components[self.spout_id].component.spout, OpaqueSpoutAdapter)
@@ -162,8 +186,13 @@ class TransactionalTopologyBuilder(TopologyBuilder):
     def _wired(self, definition: Definition, late: set[str]) -> Definition:
         """Add the internal inputs to a component: reports, and commit tuples for a committer.
 
-        A custom grouping gets the values that the component receives.
+        A custom grouping gets the values that the component receives. The coordinator is told whether transactions
+        commit in groups.
         """
+        if isinstance(definition.component, CoordinatorSpout) and self._commits_in_groups:
+            coordinator = definition.component = copy.copy(definition.component)
+            coordinator.commits_in_groups = True
+            definition.outputs = {**definition.outputs, COMMIT_STREAM: coordinator.commit_stream}
         if isinstance(definition.component, CoordinatedBolt):
             bolt = definition.component = copy.copy(definition.component)
             bolt.sources = {item.source: item.source in late for item in definition.inputs}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -22,7 +23,7 @@ from tupletree.transactional.attempt_field import Carried, carry_attempt, withou
 from tupletree.transactional.bolts import BatchBolt
 from tupletree.transactional.counting import Ack, Batch, BatchCounts, Effect, Fail, Finish, Forget
 from tupletree.transactional.emission import Emission, Reports, new_emission
-from tupletree.transactional.streams import COMMIT_STREAM, REPORT
+from tupletree.transactional.streams import COMMIT_STREAM, REPORT, attempts_of
 from tupletree.tuples import SYSTEM_COMPONENT, Origin, Tuple
 
 log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class CoordinatedBolt(Bolt):
             attempt, count, committed = tup.values
             self._apply(self._counts.report(attempt, origin.task, count, committed, tup))
         elif origin.stream == COMMIT_STREAM and origin.task not in self._counts.upstream:
-            self._apply(self._counts.commit(tup.values[0], tup))
+            self._apply(self._counts.commit(attempts_of(tup.values), tup))
         elif origin.component == SYSTEM_COMPONENT:
             self.collector.ack(tup)  # a tick belongs to no batch
         else:
@@ -177,7 +178,9 @@ class CoordinatedBolt(Bolt):
         return True
 
     def _apply(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
+        waiting = deque(effects)
+        while waiting:
+            effect = waiting.popleft()
             match effect:
                 case Ack(held):
                     for control in held:
@@ -188,7 +191,7 @@ class CoordinatedBolt(Bolt):
                     for control in held:
                         self.collector.fail(control)
                 case Finish(attempt, anchor):
-                    self._finish(attempt, anchor)
+                    waiting.extendleft(reversed(self._finish(attempt, anchor)))
                 case Forget(attempts):
                     for attempt in attempts:
                         self._running.pop(attempt, None)
@@ -196,12 +199,12 @@ class CoordinatedBolt(Bolt):
                 case _:
                     assert_never(effect)
 
-    def _finish(self, attempt: TransactionAttempt, anchor: Tuple) -> None:
+    def _finish(self, attempt: TransactionAttempt, anchor: Tuple) -> Sequence[Effect]:
         running = self._find(attempt)
         if running is None or not self._guarded(running.emission, "finish_batch", running.finish):
-            return
+            return ()
         self._reports.send(running.emission, self._counts.attempts.committed, anchor)
-        self._apply(self._counts.finished(attempt))
+        return self._counts.finished(attempt)
 
 
 def _execute_basic(bolt: BasicBolt, emission: Emission, tup: Tuple) -> object:

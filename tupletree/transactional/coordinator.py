@@ -7,15 +7,19 @@ requests the batch from the emitters, and the commit tree, rooted at the tuple t
        ^                  |                                   |                            |
        +---- failed, or an earlier transaction failed --------+----------------------------+
 
+Transactions commit in groups of consecutive transactions, which share the commit tree. A group has one transaction
+unless all committers of the topology permit more (GroupCommitter, ADR 0045).
+
 **Invariants**, after every call:
 
 I1  The active transactions are ``committed + 1, …, committed + n`` without a gap, n <= max_active.
-I2  At most one active transaction is COMMITTING: the first. So transactions commit in txid order.
+I2  The COMMITTING transactions are one group: the first active transactions, at most max_group. No other group
+    begins to commit before this group is committed whole or has failed whole. So transactions commit in txid order.
 I3  Attempt numbers increase along the active transactions, and every new attempt number is higher than all earlier
     numbers. So a task that sees a newer attempt of the same or an earlier transaction knows that an older attempt is
     over (tupletree.attempt).
-I4  A transaction is committed only when the commit tree of its current attempt is complete. Acks and failures of other
-    attempts are ignored.
+I4  A group is committed only when its commit tree is complete and the attempts in it are current. Acks and failures
+    of other attempts are ignored.
 
 A failure invalidates all later transactions too, because the batch of a transaction begins where the preceding batch
 ended. If the preceding batch is replayed with other contents, all later batches must be emitted again; otherwise tuples
@@ -23,19 +27,21 @@ would be skipped or repeated. By I3 the old emissions are recognizable everywher
 
 **Two coordinators.** A coordinator can be replaced while it is still running, for example behind a network partition.
 Each coordinator begins by raising the epoch in the store, and a ``Record`` is written only under the writer's own
-epoch. A ``Record`` precedes every ``EmitCommit``. It names the attempt that is about to commit, and states that all
+epoch. A ``Record`` precedes every ``EmitCommit``. It names the attempts that are about to commit, and states that all
 earlier transactions are committed. So a deposed coordinator emits no commit without a ``Record`` from before its
 deposition, and of two coordinators at most one records a transaction as committed. Attempts of a deposed coordinator
 are over for every task that has seen the new epoch. Their effects on other tasks are undone or skipped by the update
 rules (rules.py), because the same transaction is not yet committed.
 
-A crash after ``Record`` and before the commit tree is complete leaves a transaction that is possibly committed in part.
-The next coordinator begins with exactly this transaction.
+A crash after ``Record`` and before the commit tree is complete leaves a group that is possibly committed in part: each
+committer has finished its first transactions, possibly none or all. The next coordinator begins with exactly the first
+transaction of this group.
 """
 
 from __future__ import annotations  # pure
 
 import enum
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,18 +71,18 @@ class Active:
 class Record:
     """Store durably before the next effect, and only under this coordinator's epoch.
 
-    ``committed``: the last committed transaction. ``committing``: the attempt that is about to commit.
+    ``committed``: the last committed transaction. ``committing``: the attempts of the group that is about to commit.
     """
 
     committed: int
-    committing: TransactionAttempt | None
+    committing: tuple[TransactionAttempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EmitCommit:
-    """Tell the committers to finish an attempt."""
+    """Tell the committers to finish a group of attempts, in this order."""
 
-    attempt: TransactionAttempt
+    attempts: tuple[TransactionAttempt, ...]
 
 
 Effect = Record | EmitCommit
@@ -86,27 +92,27 @@ class Coordinator:
     """Makes the decisions of one epoch. Effects must be carried out in the order in which they are returned.
 
     ``committed``: the last transaction that an earlier coordinator recorded as committed; 0 for none.
-    ``max_active``: maximum number of active transactions, at least 1.
+    ``max_active``: maximum number of active transactions, at least 1. ``max_group``: of transactions in a group.
     """
 
-    def __init__(self, epoch: int, committed: int, max_active: int) -> None:
+    def __init__(self, epoch: int, committed: int, max_active: int, max_group: int = 1) -> None:
         self.epoch = epoch
         self.committed = committed
         self.max_active = max_active
+        self.max_group = max_group
         self.active: dict[int, Active] = {}  # ascending by txid
         self.failures = 0  # since the last commit
         self._next_attempt = first_attempt(epoch)
         self._not_before_s = 0.0
 
-    def wants(self, now_s: float) -> int | None:
+    def wants(self, now_s: float, planned: int = 0) -> int | None:
         """Return the transaction to begin next. None while there is no room, and for a pause after a failure.
 
         The caller ensures that the source has a batch for this transaction and that its metadata is durable, then calls
-        ``begin``.
+        ``begin``. ``planned``: number of transactions that the caller will begin before this one.
         """
-        if len(self.active) >= self.max_active or now_s < self._not_before_s:
-            return None
-        return self.committed + len(self.active) + 1
+        active = len(self.active) + planned
+        return None if active >= self.max_active or now_s < self._not_before_s else self.committed + active + 1
 
     def begin(self, txid: int) -> TransactionAttempt:
         """Begin the transaction that ``wants`` returned; return the attempt under which to emit the batch."""
@@ -123,23 +129,29 @@ class Coordinator:
         if transaction is None or transaction.phase is not Phase.PROCESSING:
             return ()
         transaction.phase = Phase.PROCESSED
-        return self._commit_first()
+        return self._commit_next()
 
     def commit_done(self, attempt: TransactionAttempt) -> Sequence[Effect]:
-        """Record that the commit tree of an attempt is complete."""
-        transaction = self._current(attempt)
-        if transaction is None or transaction.phase is not Phase.COMMITTING:
+        """Record that the commit tree of a group is complete. ``attempt``: the first attempt of the group."""
+        group = self._committing()
+        if not group or group[0] != attempt:
             return ()
-        del self.active[attempt.txid]
-        self.committed = attempt.txid
+        for one in group:
+            del self.active[one.txid]
+        self.committed = group[-1].txid
         self.failures = 0
-        return self._commit_first() or (Record(self.committed, None),)
+        return self._commit_next() or (Record(self.committed),)
 
     def failed(self, attempt: TransactionAttempt, now_s: float) -> Sequence[TransactionAttempt]:
-        """Record that a tree of an attempt failed; return all attempts that are over, including later transactions."""
+        """Record that a tree of an attempt failed; return all attempts that are over, including later transactions.
+
+        The failure of one attempt of a committing group is that of the whole group.
+        """
         if self._current(attempt) is None:
             return ()
-        over = [self.active.pop(txid).attempt for txid in list(self.active) if txid >= attempt.txid]
+        group = self._committing()
+        first = group[0].txid if attempt in group else attempt.txid
+        over = [self.active.pop(txid).attempt for txid in list(self.active) if txid >= first]
         if self.failures:  # the first retry is immediate
             self._not_before_s = now_s + min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** min(self.failures, 10))
         self.failures += 1
@@ -153,10 +165,20 @@ class Coordinator:
         transaction = self.active.get(attempt.txid)
         return transaction if transaction is not None and transaction.attempt == attempt else None
 
-    def _commit_first(self) -> Sequence[Effect]:
-        """Commit the first transaction if it is processed."""
-        first = self.active.get(self.committed + 1)
-        if first is None or first.phase is not Phase.PROCESSED:
+    def _committing(self) -> tuple[TransactionAttempt, ...]:
+        """Return the group that is committing."""
+        return self._first(Phase.COMMITTING, len(self.active))
+
+    def _commit_next(self) -> Sequence[Effect]:
+        """Commit the first transactions that are processed, unless a group is committing."""
+        group = self._first(Phase.PROCESSED, self.max_group)
+        if not group:
             return ()
-        first.phase = Phase.COMMITTING
-        return Record(self.committed, first.attempt), EmitCommit(first.attempt)
+        for attempt in group:
+            self.active[attempt.txid].phase = Phase.COMMITTING
+        return Record(self.committed, group), EmitCommit(group)
+
+    def _first(self, phase: Phase, most: int) -> tuple[TransactionAttempt, ...]:
+        """Return the attempts of the first active transactions that are all in this phase, at most ``most``."""
+        first = itertools.takewhile(lambda one: one.phase is phase, self.active.values())
+        return tuple(one.attempt for one in itertools.islice(first, most))

@@ -19,7 +19,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from tupletree._log import event
@@ -35,10 +35,19 @@ from tupletree.errors import (
     UnavailableError,
     UnregisteredTypeError,
 )
+from tupletree.outputs import Stream
 from tupletree.transactional.coordinator import Coordinator, Effect, EmitCommit, Record
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator, checked_part
-from tupletree.transactional.streams import BATCH, BATCH_STREAM, COMMIT, COMMIT_STREAM
+from tupletree.transactional.streams import (
+    BATCH,
+    BATCH_STREAM,
+    COMMIT,
+    COMMIT_STREAM,
+    GROUP_COMMIT,
+    MAX_GROUP,
+    commit_values,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +74,13 @@ class CoordinatorSpout(Spout):
     """Coordinates the transactional topology ``transactional_id``. Message ids are (tree, attempt).
 
     ``default_active``: maximum number of active transactions if ``topology.max.spout.pending`` is not set.
+    ``commits_in_groups``: true if every committer permits it; the builder sets this when all components are known.
     ``open_store`` and ``clock`` are parameters for the simulation.
     """
 
     blocking = True
     paces_itself = True
+    commits_in_groups = False  # of the class: coordinators submitted by earlier versions do not
 
     def __init__(
         self,
@@ -88,7 +99,12 @@ class CoordinatorSpout(Spout):
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare_stream(BATCH.id, BATCH.fields)
-        declarer.declare_stream(COMMIT.id, COMMIT.fields)
+        declarer.declare_stream(COMMIT.id, self.commit_stream.fields)
+
+    @property
+    def commit_stream(self) -> Stream:
+        """The stream of commit tuples."""
+        return GROUP_COMMIT if self.commits_in_groups else COMMIT
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         if conf.get("topology.acker.executors") == 0:
@@ -207,7 +223,7 @@ class CoordinatorSpout(Spout):
         self._effects.extend(done(attempt))
         if self._coordinator.committed != before:
             self._committed_at_s = self._clock()
-            self._commits += 1
+            self._commits += self._coordinator.committed - before
         self._advance(begins=False)
 
     def fail(self, msg_id: tuple[Tree, TransactionAttempt]) -> None:
@@ -259,7 +275,8 @@ class CoordinatorSpout(Spout):
 
     def _take_over(self) -> None:
         progress = self._progress = Progress.take_over(self._store, self.transactional_id, self._owner)
-        self._coordinator = Coordinator(progress.epoch, progress.committed, self._max_active)
+        max_group = MAX_GROUP if self.commits_in_groups else 1
+        self._coordinator = Coordinator(progress.epoch, progress.committed, self._max_active, max_group)
         self._began_s = self._clock()
         event(
             log, "coordinator.began", id=self.transactional_id, epoch=progress.epoch, committed=progress.committed
@@ -282,59 +299,74 @@ class CoordinatorSpout(Spout):
         match effect:
             case Record(committed, committing):
                 self._progress.record(committed, committing)
-            case EmitCommit(attempt):
-                if self._coordinator.is_current(attempt):  # it can have failed while the store was unreachable
-                    self.collector.emit([attempt], (Tree.COMMIT, attempt), COMMIT_STREAM)
+            case EmitCommit(attempts):
+                if self._coordinator.is_current(attempts[0]):  # it can have failed while the store was unreachable
+                    values = commit_values(attempts, in_groups=self.commits_in_groups)
+                    self.collector.emit(values, (Tree.COMMIT, attempts[0]), COMMIT_STREAM)
                     self._has_news = True
             case _:
                 assert_never(effect)
 
     def _begin(self) -> None:
-        """Begin a transaction if there is room and the source has a batch. Its tuple leaves before the next begins."""
-        assert self._coordinator is not None
-        if not self._is_active or self._clock() < self._begin_at_s:
+        """Begin the transactions for which there is room and the source has a batch, as soon as they are durable."""
+        assert self._coordinator is not None and self._progress is not None
+        now_s = self._clock()
+        if not self._is_active or now_s < self._begin_at_s or self._coordinator.wants(now_s) is None:
             return
-        txid = self._coordinator.wants(self._clock())
-        try:
-            if txid is None or not self._is_durable(txid):
-                return
-        except FailedException as error:
-            pause_s = RETRY_S
-            if isinstance(error, ReportedFailedException):
-                self.collector.report_error(error)
-                pause_s = min(MAX_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
-                self._complaints += 1
-            self._begin_at_s = self._clock() + pause_s
+        self._progress.refresh()  # an earlier write whose reply was lost can have stored the metadata
+        txids = self._plan()
+        self._progress.store_metadata()
+        if not txids:
             return
-        self._complaints = 0
         if not self._coordinator.active and not self._coordinator.failures:
             self._busy_since_s = self._clock()
-        attempt = self._coordinator.begin(txid)
         began_s = {one: at_s for one, at_s in self._attempts_began_s.items() if self._coordinator.is_current(one)}
-        self._attempts_began_s = began_s | {attempt: self._clock()}
-        assert self._progress is not None
-        metadata = self._progress.metadata.get(txid)
-        values = [attempt, metadata, self._coordinator.committed]
-        self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
+        for txid in txids:
+            attempt = self._coordinator.begin(txid)
+            began_s[attempt] = self._clock()
+            values = [attempt, self._progress.metadata.get(txid), self._coordinator.committed]
+            self.collector.emit(values, (Tree.BATCH, attempt), BATCH_STREAM)
+        self._attempts_began_s = began_s
 
-    def _is_durable(self, txid: int) -> bool:
-        """Ensure that the metadata of a transaction is in the store. False if the source has no batch for it yet."""
-        assert self._progress is not None
-        self._progress.refresh()  # an earlier write whose reply was lost can have stored the metadata
-        metadata = self._progress.metadata
-        if not metadata.has(txid):
-            is_ready = self._source.is_ready()
-            if is_ready is None:  # a forgotten return would stop the topology silently
-                raise ReportedFailedException(
-                    f"component {self.context.component_id!r}: is_ready returned None; True or False was expected"
-                )
-            if not is_ready:
-                return False
-            made = self._source.initialize_transaction(txid, metadata.previous(txid))
+    def _plan(self) -> Sequence[int]:
+        """Return the transactions to begin now. Their metadata is planned or stored."""
+        assert self._coordinator is not None and self._progress is not None
+        txids: list[int] = []
+        most = MAX_GROUP if self._source.begins_together else 1
+        while len(txids) < most:
+            txid = self._coordinator.wants(self._clock(), len(txids))
             try:
-                self._progress.create_metadata(txid, made)
-            except UnregisteredTypeError as error:
-                raise UnregisteredTypeError(
-                    f"component {self.context.component_id!r}: initialize_transaction returned {made!r}: {error}"
-                ) from None
+                if txid is None or not self._has_batch(txid):
+                    break
+            except FailedException as error:
+                pause_s = RETRY_S
+                if isinstance(error, ReportedFailedException):
+                    self.collector.report_error(error)
+                    pause_s = min(MAX_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
+                    self._complaints += 1
+                self._begin_at_s = self._clock() + pause_s
+                break
+            self._complaints = 0
+            txids.append(txid)
+        return txids
+
+    def _has_batch(self, txid: int) -> bool:
+        """Plan the metadata of a transaction if it has none. False if the source has no batch for it yet."""
+        assert self._progress is not None
+        if self._progress.has_metadata(txid):
+            return True
+        is_ready = self._source.is_ready()
+        if is_ready is None:  # a forgotten return would stop the topology silently
+            raise ReportedFailedException(
+                f"component {self.context.component_id!r}: is_ready returned None; True or False was expected"
+            )
+        if not is_ready:
+            return False
+        made = self._source.initialize_transaction(txid, self._progress.previous_metadata(txid))
+        try:
+            self._progress.plan_metadata(txid, made)
+        except UnregisteredTypeError as error:
+            raise UnregisteredTypeError(
+                f"component {self.context.component_id!r}: initialize_transaction returned {made!r}: {error}"
+            ) from None
         return True

@@ -16,6 +16,7 @@ I1  A batch is finished at most once, and only after a report with the right num
 I2  A control tuple is acked only when any loss of the work that it represents would make a tree fail (see below).
 I3  An attempt that is over (tupletree.attempt) is never finished. Its control tuples are failed as soon as the task
     knows this, so that its trees end immediately rather than by timeout.
+I4  A committer finishes the batches of a group in txid order, each after it has finished the one before.
 
 **Time of acks.** A component is *late* if it is a committer or downstream of a committer: it finishes in the commit
 phase. All other components are *early* and finish in the processing phase.
@@ -23,7 +24,7 @@ phase. All other components are *early* and finish in the processing phase.
     control tuple, arriving at       an early component        a late component
     report of an early component     held until finished       acked immediately
     report of a late component       (there is none)           held until finished
-    commit tuple                     (there is none)           held until finished
+    commit tuple                     (there is none)           held until its last batch is finished
 
 A report of a task is anchored to a control tuple that the task holds, so the tree continues downstream. The batch tree
 is complete when every early task has finished and every late task has all early reports: this ends the processing
@@ -36,6 +37,7 @@ which is possible only after such a crash. The control tuple is failed, and the 
 
 from __future__ import annotations  # pure
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +92,9 @@ class Batch:
     received: dict[int, int] = field(default_factory=dict)  # sending task -> number of tuples received
     reported: set[int] = field(default_factory=set)  # upstream tasks whose reported count was right
     held: list[Control] = field(default_factory=list)
-    has_commit: bool = False
+    commit: Control = None  # the commit tuple
+    after: Batch | None = field(default=None, repr=False, compare=False)  # the next batch of its group
+    must_wait: bool = False  # for the batch before it in its group
     is_finished: bool = False
     is_failed: bool = False
 
@@ -120,8 +124,8 @@ class BatchCounts:
             return (None if batch.is_failed else batch), ()
         if self.attempts.is_over(attempt):
             return None, ()
-        self.attempts.saw(attempt)
-        effects = self._drop([other for other in self.batches if self.attempts.is_over(other)])
+        ends_others = self.attempts.saw(attempt)
+        effects = self._drop([other for other in self.batches if self.attempts.is_over(other)] if ends_others else [])
         batch = self.batches[attempt] = Batch(attempt)
         return batch, effects
 
@@ -153,27 +157,39 @@ class BatchCounts:
             batch.held.append(control)
         return [*effects, *self._finish_if_complete(batch)]
 
-    def commit(self, attempt: TransactionAttempt, control: Control) -> Sequence[Effect]:
-        """Process a commit tuple: the coordinator commits this attempt; all earlier transactions are committed."""
-        effects = self.saw_committed(attempt.txid - 1)
-        batch, more = self.batch(attempt)
-        effects += more
-        if batch is None:
-            return [*effects, Fail([control])]
-        if batch.is_finished or batch.has_commit:
-            return [*effects, *self._told_twice(batch, control, False)]
-        if not self._has_early(batch):
-            return [*effects, *self._fail(batch, control, f"{attempt}: its early reports are lost")]
-        batch.has_commit = True
-        batch.held.append(control)
-        return [*effects, *self._finish_if_complete(batch)]
+    def commit(self, group: Sequence[TransactionAttempt], control: Control) -> Sequence[Effect]:
+        """Process a commit tuple: the coordinator commits this group; all earlier transactions are committed."""
+        effects = self.saw_committed(group[0].txid - 1)
+        batches: list[Batch] = []
+        for attempt in group:
+            batch, more = self.batch(attempt)
+            effects += more
+            if batch is None:
+                return [*effects, Fail([control])]
+            batches.append(batch)
+        if batches[0].commit is not None:
+            return [*effects, *self._told_twice(batches[-1], control, False)]
+        for batch in batches:
+            if not self._has_early(batch):
+                return [*effects, *self._fail(batch, control, f"{batch.attempt}: its early reports are lost")]
+        for batch in batches:
+            batch.commit = control
+        for batch, after in itertools.pairwise(batches):
+            batch.after, after.must_wait = after, True
+        batches[-1].held.append(control)
+        return [*effects, *self._finish_if_complete(batches[0])]
 
     def finished(self, attempt: TransactionAttempt) -> Sequence[Effect]:
         """Record that the component has finished the batch and that its reports are emitted."""
         batch = self.batches[attempt]
         batch.is_finished = True
         held, batch.held = batch.held, []
-        return [Ack(held), Forget([attempt])]
+        effects: list[Effect] = [Ack(held), Forget([attempt])]
+        after, batch.after = batch.after, None
+        if after is not None:
+            after.must_wait = False
+            effects += self._finish_if_complete(after)
+        return effects
 
     def failed(self, attempt: TransactionAttempt) -> Sequence[Effect]:
         """Record that the component fails the batch. All further control tuples of it are failed immediately."""
@@ -185,15 +201,15 @@ class BatchCounts:
         if txid <= self.attempts.committed:
             return []
         self.attempts.saw_committed(txid)
-        return self._drop([attempt for attempt in self.batches if self.attempts.is_over(attempt)])
+        return self._drop([attempt for attempt in self.batches if self.attempts.is_settled(attempt)])
 
     def _has_early(self, batch: Batch) -> bool:
         return self._early <= batch.reported
 
     def _finish_if_complete(self, batch: Batch) -> list[Effect]:
-        if len(batch.reported) < len(self.upstream) or (self.is_committer and not batch.has_commit):
+        if len(batch.reported) < len(self.upstream) or (self.is_committer and batch.commit is None) or batch.must_wait:
             return []
-        return [Finish(batch.attempt, batch.held[-1])]
+        return [Finish(batch.attempt, batch.held[-1] if batch.held else batch.commit)]
 
     @staticmethod
     def _told_twice(batch: Batch, control: Control, was_acked: bool) -> list[Effect]:
@@ -205,11 +221,18 @@ class BatchCounts:
 
     @staticmethod
     def _fail(batch: Batch, control: Control, why: str) -> list[Effect]:
-        batch.is_failed = True
-        held = [*batch.held, *([] if control is None else [control])]
-        batch.held = []
-        batch.received.clear()
-        return [Fail(held, why), Forget([batch.attempt])]
+        """Fail a batch, and those after it in its group, which can never be finished."""
+        held = [] if control is None else [control]
+        attempts = []
+        one: Batch | None = batch
+        while one is not None:
+            one.is_failed = True
+            held += one.held
+            one.held = []
+            one.received.clear()
+            attempts.append(one.attempt)
+            one = one.after
+        return [Fail(held, why), Forget(attempts)]
 
     def _drop(self, attempts: Iterable[TransactionAttempt]) -> list[Effect]:
         dropped = [self.batches.pop(attempt) for attempt in attempts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tupletree._log import event
@@ -19,7 +20,7 @@ from tupletree.transactional.attempt_field import Carried, carry_attempt
 from tupletree.transactional.bolts import Committer
 from tupletree.transactional.emission import Reports, new_emission
 from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout, TransactionEmitter, checked_part
-from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT
+from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT, attempts_of
 from tupletree.tuples import Tuple
 
 log = logging.getLogger(__name__)
@@ -120,14 +121,15 @@ class EmitterBolt(Bolt):
             )
 
     def _commit(self, tup: Tuple) -> None:
-        attempt: TransactionAttempt = tup.values[0]
         emitter = self._emitter
-        if not isinstance(emitter, CommittingEmitter):
-            self.collector.ack(tup)
-        elif self._attempts.is_over(attempt) or not self._attempts.has_seen(attempt):
-            self.collector.fail(tup)  # if not seen, another incarnation emitted the batch and had the data to commit
-        elif self._guarded(tup, attempt, lambda: emitter.commit(attempt)):
-            self.collector.ack(tup)
+        if isinstance(emitter, CommittingEmitter):
+            for attempt in attempts_of(tup.values):
+                if self._attempts.is_over(attempt) or not self._attempts.has_seen(attempt):
+                    self.collector.fail(tup)  # another incarnation emitted the batch and had the data to commit
+                    return
+                if not self._guarded(tup, attempt, partial(emitter.commit, attempt)):
+                    return
+        self.collector.ack(tup)
 
     def _guarded(self, tup: Tuple, attempt: TransactionAttempt, call: Callable[[], None]) -> bool:
         """Call the emitter. If it fails the attempt, fail the tuple and return False."""

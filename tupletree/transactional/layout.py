@@ -17,7 +17,9 @@ a replaced coordinator can change the store.
 
 from __future__ import annotations  # pure
 
-from tupletree._stores.node_encoding import decode_record
+from collections.abc import Sequence
+
+from tupletree._stores.node_encoding import decode_record, encode_stored
 from tupletree._stores.nodes import Check
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import InternalError, UsageError
@@ -67,11 +69,24 @@ def epoch_check(transactional_id: str, attempt: TransactionAttempt) -> Check:
     return Check(epoch_path(transactional_id), attempt.epoch)
 
 
-def decode_progress(path: str, data: bytes) -> tuple[int, TransactionAttempt | None]:
-    """Decode the progress stored at ``path``: the last committed transaction, and the attempt about to commit."""
+def encode_progress(path: str, committed: int, committing: Sequence[TransactionAttempt]) -> bytes:
+    """Encode the progress to store at ``path``, as ``decode_progress`` decodes it.
+
+    A group of several attempts adds the attempt numbers of the transactions after the first.
+    """
+    first = list(committing[0]) if committing else None
+    following = [[one.attempt for one in committing[1:]]] if len(committing) > 1 else []
+    return encode_stored(path, committed, first, *following)
+
+
+def decode_progress(path: str, data: bytes) -> tuple[int, tuple[TransactionAttempt, ...]]:
+    """Decode the progress stored at ``path``: the last committed transaction, and the attempts about to commit."""
     match decode_record(path, data):
         case [int(committed), None]:
-            return committed, None
+            return committed, ()
         case [int(committed), [int(txid), int(attempt)]]:
-            return committed, TransactionAttempt(txid, attempt)
+            return committed, (TransactionAttempt(txid, attempt),)
+        case [int(committed), [int(txid), int(attempt)], [*following]] if all(type(one) is int for one in following):
+            numbers = (attempt, *following)
+            return committed, tuple(TransactionAttempt(txid + index, number) for index, number in enumerate(numbers))
     raise InternalError(f"{path} does not hold the progress of a coordinator")

@@ -101,7 +101,21 @@ class _ValueMap:
 
 
 class TransactionalMap(_ValueMap):
-    """Values for batches that are replayed identically, as by a transactional or partitioned spout."""
+    """Values for batches that are replayed identically, as by a transactional or partitioned spout.
+
+    ``in_groups``: true for a GroupCommitter. An update of a transaction is then skipped also if a later transaction has
+    changed the key; the returned value is that after the later one.
+    """
+
+    def __init__(self, database: Database, table: str, *, in_groups: bool = False) -> None:
+        super().__init__(database, table)
+        if in_groups:
+            self._rule = rules.transactional_in_groups
+
+    @property
+    def is_for_groups(self) -> bool:
+        """True if the map was made for a GroupCommitter."""
+        return self._rule is rules.transactional_in_groups
 
     _rule = staticmethod(rules.transactional)
 

@@ -135,6 +135,7 @@ class PartitionsCoordinator(TransactionCoordinator):
         self._first = -1  # the partition with which the last round of checks began
         # has_more needs a read of the store for each batch, so it is called only if the source overrides it.
         self._asks = type(source).has_more is not PartitionCoordinator.has_more
+        self.begins_together = not self._asks  # it needs the states that the batch before has left
 
     def is_ready(self) -> bool:
         if self._clock() < self._ask_at_s or not self._said("is_ready", self._source.is_ready()):

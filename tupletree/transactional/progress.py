@@ -35,8 +35,11 @@ from tupletree._stores.nodes import (
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UsageError
 from tupletree.transactional import layout
-from tupletree.transactional.layout import decode_progress
+from tupletree.transactional.layout import decode_progress, encode_progress
 from tupletree.transactional.rotating_state import RotatingState
+
+MAX_BYTES_TOGETHER = 200_000
+"""Size at which further metadata takes another transaction of the store."""
 
 
 def load_states(store: StateStore, folder: str) -> RotatingState:
@@ -51,19 +54,20 @@ class Progress:
     Attributes:
         epoch: the epoch of this coordinator: the previous epoch + 1, or 1 for the first coordinator.
         committed: the last transaction recorded as committed; all earlier transactions are committed too.
-        committing: the attempt recorded as about to commit, or None.
+        committing: the attempts recorded as about to commit.
         metadata: the metadata of the transactions from ``committed`` on.
     """
 
     def __init__(self, store: StateStore, transactional_id: str, epoch: int) -> None:
         self.epoch = epoch
         self.committed = 0
-        self.committing: TransactionAttempt | None = None
+        self.committing: tuple[TransactionAttempt, ...] = ()
         self._store = store
         self._id = transactional_id
         self._path = layout.progress_path(transactional_id)
         self._node: Node | None = None  # as stored at _path
         self._is_stale = True  # the store can differ from the data here
+        self._planned: dict[int, Create] = {}  # metadata that is not stored yet, by txid
         self.metadata = RotatingState(layout.metadata_folder(transactional_id), {})
 
     @staticmethod
@@ -95,8 +99,8 @@ class Progress:
                 return progress
         raise ConflictError(f"other coordinators keep taking over transactional id {transactional_id!r}")
 
-    def record(self, committed: int, committing: TransactionAttempt | None) -> None:
-        """Store the last committed transaction and the attempt that is about to commit; delete older metadata.
+    def record(self, committed: int, committing: Sequence[TransactionAttempt] = ()) -> None:
+        """Store the last committed transaction and the attempts that are about to commit; delete older metadata.
 
         The metadata of ``committed`` itself stays, because the next transaction is derived from it.
 
@@ -109,30 +113,54 @@ class Progress:
         def plan() -> Sequence[Write]:
             if committed < self.committed:
                 raise InternalError(f"{self._id!r}: the last commit cannot go from {self.committed} to {committed}")
-            data = encode_stored(self._path, committed, None if committing is None else list(committing))
+            data = encode_progress(self._path, committed, committing)
             write = Create(self._path, data) if self._node is None else Put(self._path, data, self._node.version)
             return [write, *self.metadata.plan_cleanup(committed)]
 
         self._write(plan)
 
-    def create_metadata(self, txid: int, metadata: Any) -> Any:
-        """Store the metadata of a transaction that begins for the first time, and return the stored metadata.
+    def plan_metadata(self, txid: int, metadata: Any) -> None:
+        """Plan the metadata of a transaction that begins for the first time; ``store_metadata`` stores it.
 
-        Existing metadata of the transaction is kept and returned: an earlier call can have succeeded although it raised
-        UnavailableError. Raises the errors of ``record``, and UsageError if the metadata cannot be stored.
+        Raises UnregisteredTypeError if the metadata cannot be encoded, and ValueError if the transaction has metadata.
         """
+        if txid <= self.committed or self.metadata.has_later(txid):
+            raise InternalError(f"{self._id!r}: transaction {txid} was begun before, but its metadata is gone")
+        if txid > 1 and not self.has_metadata(txid - 1):
+            raise InternalError(f"{self._id!r}: transaction {txid} cannot begin: its predecessor has no metadata")
+        self._planned[txid] = self.metadata.plan_create(txid, metadata)
 
-        def plan() -> Sequence[Write]:
-            if self.metadata.has(txid):
-                return []
-            if txid <= self.committed or self.metadata.has_later(txid):
-                raise InternalError(f"{self._id!r}: transaction {txid} was begun before, but its metadata is gone")
-            if txid > 1 and not self.metadata.has(txid - 1):
-                raise InternalError(f"{self._id!r}: transaction {txid} cannot begin: its predecessor has no metadata")
-            return [self.metadata.plan_create(txid, metadata)]
+    def has_metadata(self, txid: int) -> bool:
+        """True if the metadata of a transaction is stored or planned."""
+        return txid in self._planned or self.metadata.has(txid)
 
-        self._write(plan)
-        return self.metadata.get(txid)
+    def previous_metadata(self, txid: int) -> Any:
+        """Return the metadata, stored or planned, of the closest earlier transaction that has some, or None."""
+        planned = self._planned.get(txid - 1)
+        return self.metadata.previous(txid) if planned is None else decode_stored(planned.path, planned.data)[0]
+
+    def store_metadata(self) -> None:
+        """Store all planned metadata, in one transaction of the store unless it is large.
+
+        Existing metadata is kept: an earlier call can have succeeded although it raised UnavailableError. What is
+        planned stays so until it is stored. Raises the errors of ``record``, and UsageError if the metadata of a
+        transaction is too large.
+        """
+        while self._planned:
+            self._write(self._plan_creates)
+            self._planned = {txid: write for txid, write in self._planned.items() if not self.metadata.has(txid)}
+
+    def _plan_creates(self) -> Sequence[Write]:
+        """Return the writes that create planned metadata, as many as fit into a transaction of moderate size."""
+        writes: list[Write] = []
+        size = 0
+        for txid, write in sorted(self._planned.items()):
+            size += len(write.data)
+            if writes and size > MAX_BYTES_TOGETHER:
+                break
+            if not self.metadata.has(txid):
+                writes.append(write)
+        return writes
 
     def doubt(self) -> None:
         """Make the next call read the store first: another coordinator has possibly taken over."""
@@ -183,7 +211,7 @@ class Progress:
 
     def _read(self, node: Node | None) -> None:
         self._node = node
-        self.committed, self.committing = (0, None) if node is None else decode_progress(self._path, node.data)
+        self.committed, self.committing = (0, ()) if node is None else decode_progress(self._path, node.data)
 
     def _stand_down(self, epoch: Node | None) -> NoReturn:
         if epoch is None:

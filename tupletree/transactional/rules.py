@@ -9,6 +9,11 @@ txid n holds its value in S(n), every other row its value in S(n - 1).* An updat
 txid. It is skipped if the row's txid is n: another attempt, the same attempt or a zombie has already made the same
 update. A row with a higher txid shows that n was committed long ago: StaleAttemptError.
 
+*In groups* (GroupCommitter) a task finishes several transactions before the first of them is known to be committed,
+each after it has finished the one before. So a row possibly holds its value in S(m) of a later transaction m, of the
+same group or of a group of a replaced coordinator. An update by n is then skipped as well. Every update of a row is
+made by a task that has made or skipped those of all earlier transactions, so S(m) contains the update by n.
+
 **The opaque rule**, for batches that can differ at each replay. A row carries its txid and its value before that
 transaction; the table carries a mark, the newest attempt that has written. *Invariant, with the mark at (n, a): a row
 of txid n holds f(previous), where f is the update by attempt a and previous is the row's value in S(n - 1); every other
@@ -49,6 +54,7 @@ from typing import NamedTuple
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UsageError
 from tupletree.transactional.databases.contract import Changes, JsonValue, Row, View
+from tupletree.transactional.streams import MAX_GROUP
 
 Update = Callable[[JsonValue], JsonValue]
 """Maps the value before the transaction (None if there is none) to the value after it.
@@ -68,21 +74,33 @@ Rule = Callable[[str, TransactionAttempt, Mapping[str, Update], View], Outcome]
 """Decides on an attempt's update of a table. Raises StaleAttemptError if the attempt is over."""
 
 
-def transactional(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View) -> Outcome:
-    """Apply the transactional rule. It neither reads nor sets a mark."""
+def transactional(
+    table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View, *, ahead: int = 0
+) -> Outcome:
+    """Apply the transactional rule. It neither reads nor sets a mark.
+
+    ``ahead``: the maximum number of later transactions that a row can be ahead of one that is replayed.
+    """
     puts: dict[str, Row] = {}
     values: dict[str, JsonValue] = {}
     rows = view.rows(updates)
     for key, update in updates.items():
         row = rows.get(key)
-        if row is not None and row.txid > attempt.txid:
+        if row is not None and row.txid > attempt.txid + ahead:
             raise _stale(table, attempt, f"key {key!r} was changed by transaction {row.txid}")
-        if row is not None and row.txid == attempt.txid:
+        if row is not None and row.txid >= attempt.txid:
             values[key] = row.value
         else:
             values[key] = _apply(update, row.value if row is not None else None)
             puts[key] = Row(attempt.txid, values[key])
     return Outcome(Changes(puts), values)
+
+
+def transactional_in_groups(
+    table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View
+) -> Outcome:
+    """Apply the transactional rule to transactions that commit in groups."""
+    return transactional(table, attempt, updates, view, ahead=MAX_GROUP - 1)
 
 
 def opaque(table: str, attempt: TransactionAttempt, updates: Mapping[str, Update], view: View) -> Outcome:

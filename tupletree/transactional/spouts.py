@@ -48,7 +48,13 @@ class SpoutCoordinator:
 
 
 class TransactionCoordinator(SpoutCoordinator):
-    """The coordinator of a TransactionalSpout: defines the batch of each transaction."""
+    """The coordinator of a TransactionalSpout: defines the batch of each transaction.
+
+    ``begins_together``: true if several transactions may begin at once: ``is_ready`` and ``initialize_transaction`` are
+    then called for the next one before the batch of this one is emitted.
+    """
+
+    begins_together: bool = True
 
     def initialize_transaction(self, txid: int, previous: Any) -> Any:
         """Return the metadata of a transaction that begins for the first time.

@@ -22,7 +22,8 @@ from tupletree.transactional.layout import (
 class Status:
     """The progress of one transactional id.
 
-    ``owner``: the last coordinator, even if it has ended. ``begun``: the last transaction whose metadata is stored.
+    ``owner``: the last coordinator, even if it has ended. ``committing``: the first attempt of the group that is about
+    to commit. ``begun``: the last transaction whose metadata is stored.
     ``partitions``: number of partitions with stored state; 0 for a spout without partitions.
     """
 
@@ -55,7 +56,7 @@ def load_status(store: StateStore, transactional_id: str) -> Status:
         known = ", ".join(transactional_ids(store)) or "there is none"
         raise NotFoundError(f"no progress is stored for transactional id {transactional_id!r}; known: {known}")
     committed, committing = (
-        (0, None) if progress is None else decode_progress(progress_path(transactional_id), progress.data)
+        (0, ()) if progress is None else decode_progress(progress_path(transactional_id), progress.data)
     )
     begun = [int(name) for name in store.children(metadata_folder(transactional_id)) if name.isdecimal()]
     return Status(
@@ -63,7 +64,7 @@ def load_status(store: StateStore, transactional_id: str) -> Status:
         epoch=epoch.version,
         owner=decode_owner(path, epoch.data),
         committed=committed,
-        committing=committing,
+        committing=committing[0] if committing else None,
         begun=max(begun, default=committed),
         partitions=len(store.children(partitions_folder(transactional_id))),
     )

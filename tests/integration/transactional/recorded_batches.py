@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tupletree.transactional import (
     BatchBolt,
     Committer,
+    GroupCommitter,
     SqliteDatabase,
     TransactionalMap,
     TransactionalSpout,
@@ -118,8 +119,12 @@ class Add(BatchBolt, Committer):
         self.record.tell("commit", self.batch_id)
 
 
-def totals(directory):
-    return TransactionalMap(SqliteDatabase(Path(directory, "totals.db")), "totals")
+class AddInGroups(Add, GroupCommitter):
+    """The same for transactions that commit in groups."""
+
+
+def totals(directory, *, in_groups=False):
+    return TransactionalMap(SqliteDatabase(Path(directory, "totals.db")), "totals", in_groups=in_groups)
 
 
 def exact(batches):
@@ -127,8 +132,9 @@ def exact(batches):
     return {"batches": batches, "sum": batches * (batches + 1) // 2}
 
 
-def adding(transactional_id, directory, last=None, spout=None):
+def adding(transactional_id, directory, last=None, spout=None, *, in_groups=False):
     """The numbers, added up in ``directory``."""
     builder = TransactionalTopologyBuilder(transactional_id, "numbers", spout or Numbers(last))
-    builder.set_bolt("add", Add(Record(Path(directory, "record")), totals(directory))).global_grouping("numbers")
+    add = (AddInGroups if in_groups else Add)(Record(Path(directory, "record")), totals(directory, in_groups=in_groups))
+    builder.set_bolt("add", add).global_grouping("numbers")
     return builder.create_topology()

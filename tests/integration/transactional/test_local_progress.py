@@ -44,7 +44,7 @@ class Committing(Spout):
         self.story.begun.append((progress.epoch, progress.committed))
         self.story.stores.append(store)
         self.story.confs.append(conf)
-        progress.record(progress.committed + 1, None)
+        progress.record(progress.committed + 1)
         store.close()
 
     def next_tuple(self) -> None:

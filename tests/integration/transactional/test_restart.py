@@ -17,6 +17,7 @@ from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.testing import DevCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout
 from tupletree.transactional.status import Status, load_status, transactional_ids
+from tupletree.transactional.streams import MAX_GROUP
 
 pytestmark = pytest.mark.long
 
@@ -110,6 +111,27 @@ def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tm
     after = status(cluster.conf, "crash")
     assert after.epoch > before.epoch
     finish(cluster, "crash", tmp_path, after.committed + 20)
+
+
+@pytest.mark.parametrize("victim", ["worker", "acker", "supervisor and worker"])
+def test_groups_take_effect_once_whatever_is_killed_amid_them(cluster: DevCluster, tmp_path: Path, victim: str) -> None:
+    conf = {"topology.max.spout.pending": 64, "topology.workers": 2}
+    cluster.client.submit("groups", adding(f"groups {victim}", tmp_path, 6_000, in_groups=True), conf)
+    for part in (1_000, 2_500):
+        committed_at_least(tmp_path, part)
+        for role in victim.split(" and "):
+            cluster.kill(role)
+        for role in victim.split(" and "):
+            if role != "worker":
+                cluster.restart(role)
+    committed_at_least(tmp_path, 6_000)
+    wait_until(lambda: status(cluster.conf, f"groups {victim}").committed == 6_000, 30, what="the end is recorded")
+    kill(cluster, "groups")
+    assert totals(tmp_path).items() == exact(6_000)
+    newest = 0
+    for txid in Record(tmp_path / "record").of("commit"):
+        assert newest - MAX_GROUP < txid <= newest + 1  # a replay, or the next one
+        newest = max(newest, txid)
 
 
 def test_another_ensemble_holds_the_progress_if_one_is_named(

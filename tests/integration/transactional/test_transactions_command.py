@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from stored_metadata import store_metadata
 
 from tupletree import config
 from tupletree._stores.zookeeper_nodes import open_store
@@ -47,8 +48,8 @@ def test_progress_is_shown_while_it_is_made_and_forgotten_when_asked(command, st
     for name in ("counts", "words"):
         progress = Progress.take_over(store, name, "topology one")
         for txid in (1, 2, 3):
-            progress.create_metadata(txid, txid)
-        progress.record(1, attempt)
+            store_metadata(progress, txid, txid)
+        progress.record(1, (attempt,))
     status, said, _ = command("counts", "--json")
     assert status == 0
     assert json.loads(said) == [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from store_conformance import StoreConformance
+from stored_metadata import store_metadata
 
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
@@ -226,32 +227,32 @@ def test_a_coordinator_goes_on_through_restarts_of_zookeeper_and_loses_and_repea
 ) -> None:
     progress = insist(lambda: Progress.take_over(store, "count", "first"))
     for txid in range(1, 61):
-        assert insist(lambda txid=txid: progress.create_metadata(txid, f"metadata {txid}")) == f"metadata {txid}"
+        assert insist(lambda txid=txid: store_metadata(progress, txid, f"metadata {txid}")) == f"metadata {txid}"
         if txid % 20 == 10:
             zookeeper.kill()
             with pytest.raises(UnavailableError):
-                progress.record(txid, None)
+                progress.record(txid)
             zookeeper.start()
-        insist(lambda txid=txid: progress.record(txid, None))
+        insist(lambda txid=txid: progress.record(txid))
     following = Progress.take_over(store, "count", "second")
     assert (following.epoch, following.committed, following.metadata.txids) == (progress.epoch + 1, 60, [60])
     with pytest.raises(AuthorityError, match="has taken over: second"):
-        progress.record(61, None)
+        progress.record(61)
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_write_whose_reply_is_lost_is_made_once(store: StateStore, zookeeper: EmbeddedZooKeeper) -> None:
     """ZooKeeper is stopped, takes the request from its socket when it goes on, and answers nobody."""
     progress = insist(lambda: Progress.take_over(store, "count", "first"))
-    progress.create_metadata(1, "one")
+    store_metadata(progress, 1, "one")
     zookeeper.kill(signal.SIGSTOP)
     try:
         with pytest.raises(UnavailableError):
-            progress.create_metadata(2, "two")
+            store_metadata(progress, 2, "two")
     finally:
         zookeeper.kill(signal.SIGCONT)
-    assert insist(lambda: progress.create_metadata(2, "two, or another")) in {"two", "two, or another"}
-    insist(lambda: progress.record(1, None))
+    assert insist(lambda: store_metadata(progress, 2, "two, or another")) in {"two", "two, or another"}
+    insist(lambda: progress.record(1))
     assert progress.metadata.txids == [1, 2]
     assert store.children("/count/coordinator/meta") == ["1", "2"]
 

@@ -84,6 +84,18 @@ def test_what_a_coordinator_waits_for_is_never_taken_for_over(steps):
         assert not any(attempts.is_over(one) for one in active)
 
 
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12), st.integers(1, 2))))
+def test_an_attempt_that_ends_no_other_says_so(heard):
+    attempts, living = Attempts(), []
+    for one in (attempt(txid, number, epoch) for txid, number, epoch in heard):
+        if attempts.is_over(one):
+            continue
+        ends_others = attempts.saw(one)
+        over = [other for other in living if attempts.is_over(other)]
+        assert ends_others or not over
+        living = [other for other in living if other not in over] + [one]
+
+
 @pytest.mark.parametrize("heard", [{0}, {1}, {2}, {0, 2}])
 def test_a_task_that_heard_only_some_attempts_still_takes_no_living_one_for_over(heard):
     attempts = Attempts()

@@ -10,6 +10,7 @@ from tupletree.outputs import REPORT_STREAM
 from tupletree.transactional import (
     BatchBolt,
     Committer,
+    GroupCommitter,
     MemoryDatabase,
     MemoryTransactionalSpout,
     OpaqueMap,
@@ -163,6 +164,45 @@ def test_a_transactional_map_behind_an_opaque_spout_is_refused():
         "replays of the opaque spout 'words' may differ: use an OpaqueMap"
     )
     builder().set_bolt("fits", bolt)
+
+
+class GroupSum(Sum, GroupCommitter):
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+
+def commit_stream(*bolts, spout=None):
+    """Return the fields of the coordinator's commit tuples."""
+    one = TransactionalTopologyBuilder("counts", "words", spout or words())
+    for index, bolt in enumerate(bolts):
+        one.set_bolt(f"bolt-{index}", bolt).global_grouping("words")
+    coordinator = one.create_topology().components["words:coordinator"]
+    assert coordinator.component.commits_in_groups == (len(coordinator.outputs["commit"].fields) == 2)
+    return coordinator.outputs["commit"].fields
+
+
+def test_transactions_commit_in_groups_if_every_committer_permits_it():
+    opaque = OpaqueMemoryTransactionalSpout({0: [["a"]]}, ["word"], 1)
+    assert commit_stream(GroupSum()) == ("attempt", "following")
+    assert commit_stream(GroupSum(), Pass(), GroupSum()) == ("attempt", "following")
+    assert commit_stream(GroupSum(), Sum()) == ("attempt",)
+    assert commit_stream(Pass()) == ("attempt",)
+    assert commit_stream(GroupSum(), spout=opaque) == ("attempt",)
+
+
+def test_a_group_committer_holds_no_map_that_takes_one_transaction_at_a_time():
+    def set_bolt(held):
+        builder().set_bolt("sum", GroupSum(counts=held))
+
+    set_bolt(TransactionalMap(MemoryDatabase(), "counts", in_groups=True))
+    assert refused(lambda: set_bolt(TransactionalMap(MemoryDatabase(), "counts"))) == (
+        "component 'sum': 'counts' of this GroupCommitter is a TransactionalMap for one transaction at a time: "
+        "make it with in_groups=True"
+    )
+    assert refused(lambda: set_bolt(OpaqueMap(MemoryDatabase(), "counts"))) == (
+        "component 'sum': 'counts' of this GroupCommitter is OpaqueMap, which takes one transaction at a time: "
+        "use the marker Committer"
+    )
 
 
 def test_a_second_spout_is_refused():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tupletree.transactional.coordinator import Coordinator, EmitCommit, Phase, Record
 
 
-def coordinator(max_active=3, committed=0, epoch=1):
-    return Coordinator(epoch, committed, max_active)
+def coordinator(max_active=3, committed=0, epoch=1, max_group=1):
+    return Coordinator(epoch, committed, max_active, max_group)
 
 
 def begin(one, now_s=0.0):
@@ -28,8 +28,8 @@ def test_transactions_begin_in_order_up_to_the_limit():
 def test_the_first_transaction_commits_as_soon_as_it_is_processed():
     one = coordinator()
     first = begin(one)
-    assert one.processed(first) == (Record(0, first), EmitCommit(first))
-    assert one.commit_done(first) == (Record(1, None),)
+    assert one.processed(first) == (Record(0, (first,)), EmitCommit((first,)))
+    assert one.commit_done(first) == (Record(1),)
     assert one.committed == 1
 
 
@@ -37,8 +37,8 @@ def test_a_later_transaction_waits_for_the_earlier_to_commit():
     one = coordinator()
     first, second = begin(one), begin(one)
     assert one.processed(second) == ()
-    assert one.processed(first) == (Record(0, first), EmitCommit(first))
-    assert one.commit_done(first) == (Record(1, second), EmitCommit(second))
+    assert one.processed(first) == (Record(0, (first,)), EmitCommit((first,)))
+    assert one.commit_done(first) == (Record(1, (second,)), EmitCommit((second,)))
 
 
 def test_a_failure_takes_every_later_transaction_along_and_none_before():
@@ -122,6 +122,40 @@ def test_a_commit_ends_the_pauses():
     assert one.wants(5.0) == 2
 
 
+def test_what_is_processed_while_a_group_commits_is_the_next_group():
+    one = coordinator(max_active=6, max_group=3)
+    attempts = [begin(one) for _ in range(6)]
+    assert [len(one.processed(attempt)) for attempt in attempts] == [2, 0, 0, 0, 0, 0]
+    assert one.commit_done(attempts[0]) == (Record(1, tuple(attempts[1:4])), EmitCommit(tuple(attempts[1:4])))
+    assert one.commit_done(attempts[2]) == ()  # a group is named by its first attempt
+    assert one.commit_done(attempts[1]) == (Record(4, tuple(attempts[4:])), EmitCommit(tuple(attempts[4:])))
+    assert one.commit_done(attempts[4]) == (Record(6),)
+
+
+def test_a_group_ends_before_a_transaction_that_is_not_processed():
+    one = coordinator(max_active=4, max_group=4)
+    first, second, third, fourth = (begin(one) for _ in range(4))
+    for attempt in (second, fourth):
+        assert one.processed(attempt) == ()
+    assert one.processed(first) == (Record(0, (first, second)), EmitCommit((first, second)))
+    assert one.processed(third) == ()
+
+
+def test_a_group_fails_whole_and_takes_every_later_transaction_along():
+    one = coordinator(max_active=4, max_group=4)
+    attempts = [begin(one) for _ in range(4)]
+    for attempt in (attempts[1], attempts[0]):
+        one.processed(attempt)
+    assert list(one.failed(attempts[1], 0.0)) == attempts
+    assert one.commit_done(attempts[0]) == ()
+    assert one.committed == 0
+
+
+def test_transactions_that_begin_together_are_counted_as_active():
+    one = coordinator(max_active=2)
+    assert [one.wants(0.0, planned) for planned in (0, 1, 2)] == [1, 2, None]
+
+
 def test_a_transaction_out_of_turn_cannot_begin():
     with pytest.raises(ValueError, match="transaction 2 cannot begin: the next is 1"):
         coordinator().begin(2)
@@ -129,6 +163,10 @@ def test_a_transaction_out_of_turn_cannot_begin():
 
 class Coordinators(RuleBasedStateMachine):
     """Any news in any order: the invariants of the module hold after each."""
+
+    @initialize(max_group=st.integers(1, 5))
+    def start(self, max_group):
+        self.coordinator = coordinator(max_active=4, max_group=max_group)
 
     def __init__(self):
         super().__init__()
@@ -158,8 +196,10 @@ class Coordinators(RuleBasedStateMachine):
             effects = getattr(self.coordinator, news)(attempt)
         for effect in effects:
             if isinstance(effect, EmitCommit):
-                assert effect.attempt.txid == self.coordinator.committed + 1
-        assert self.coordinator.committed in (committed, committed + 1)
+                first = self.coordinator.committed + 1
+                assert len(effect.attempts) <= self.coordinator.max_group
+                assert [one.txid for one in effect.attempts] == list(range(first, first + len(effect.attempts)))
+        assert 0 <= self.coordinator.committed - committed <= self.coordinator.max_group
 
     @invariant()
     def holds(self):
@@ -167,7 +207,9 @@ class Coordinators(RuleBasedStateMachine):
         committed = self.coordinator.committed
         assert list(active) == list(range(committed + 1, committed + 1 + len(active)))
         assert len(active) <= 4
-        assert all(one.phase is not Phase.COMMITTING for txid, one in active.items() if txid != committed + 1)
+        committing = [txid for txid, one in active.items() if one.phase is Phase.COMMITTING]
+        assert committing == list(range(committed + 1, committed + 1 + len(committing)))
+        assert len(committing) <= self.coordinator.max_group
         numbers = [one.attempt.attempt for one in active.values()]
         assert numbers == sorted(numbers)
 

@@ -8,14 +8,17 @@ from itertools import pairwise
 from typing import Any
 
 from tupletree._stores.memory_nodes import MemoryStore
+from tupletree._stores.nodes import Node, Put, StateStore, Write
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import SpoutCollector, TopologyContext
-from tupletree.errors import ReportedFailedException
+from tupletree.errors import ReportedFailedException, UnavailableError
 from tupletree.testing.local_cluster import SimulatedClock
 from tupletree.transactional import coordinator_spout
 from tupletree.transactional.coordinator_spout import CoordinatorSpout, Tree
+from tupletree.transactional.layout import decode_progress, progress_path
 from tupletree.transactional.progress import Progress
 from tupletree.transactional.spouts import TransactionalSpout, TransactionCoordinator
+from tupletree.transactional.streams import attempts_of
 
 ID = "count"
 
@@ -41,10 +44,12 @@ class Emitted(SpoutCollector):
     """What a coordinator emitted and reported, until it is asked for."""
 
     def __init__(self) -> None:
+        self.values: list[Sequence[Any]] = []
         self.trees: list[tuple[Tree, TransactionAttempt]] = []
         self.errors: list[str] = []
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> tuple[int, ...]:
+        self.values.append(values)
         self.trees.append(msg_id)
         return ()
 
@@ -61,14 +66,16 @@ class Process:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: StateStore,
         topology_id: str,
         clock: SimulatedClock,
         pending: int = 1,
         source: TransactionalSpout | None = None,
+        in_groups: bool = False,
     ) -> None:
         self.collector = Emitted()
         self.spout = CoordinatorSpout(ID, source or Endless(), open_store=lambda conf: store, clock=clock)
+        self.spout.commits_in_groups = in_groups
         context = TopologyContext(
             topology_id=topology_id, component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
         )
@@ -88,15 +95,106 @@ class Process:
 
 def test_a_commit_leaves_before_the_store_is_asked_for_what_begins_next() -> None:
     process = Process(MemoryStore(), "one", SimulatedClock(), pending=3)
-    (first,), (second,) = process.take(), process.take()
+    first, second, third = process.take()
+    assert [attempt.txid for _, attempt in (first, second, third)] == [1, 2, 3]
     process.spout.ack(first)
-    assert process.take() == [(Tree.COMMIT, first[1])]
-    assert [attempt.txid for _, attempt in process.take()] == [3]
-    process.spout.ack((Tree.COMMIT, first[1]))
     process.spout.ack(second)
+    assert process.take() == [(Tree.COMMIT, first[1])]
+    process.spout.ack((Tree.COMMIT, first[1]))
     assert process.take() == [(Tree.COMMIT, second[1])]
     assert [attempt.txid for _, attempt in process.take()] == [4]
     assert process.take() == []
+
+
+class Counted:
+    """A store that counts its writes and can be away. ``loses_replies``: it writes, and the reply is lost."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.writes: list[Sequence[Write]] = []
+        self.loses_replies = False
+
+    def get(self, path: str) -> Node | None:
+        return self.store.get(path)
+
+    def children(self, path: str) -> list[str]:
+        return self.store.children(path)
+
+    def write(self, writes: Sequence[Write]) -> None:
+        self.writes.append(writes)
+        self.store.write(writes)
+        if self.loses_replies:
+            raise UnavailableError("the reply was lost")
+
+    def close(self) -> None:
+        self.store.close()
+
+
+def test_transactions_that_begin_together_take_one_request() -> None:
+    store = Counted()
+    process = Process(store, "one", SimulatedClock(), pending=30)
+    assert len(process.take()) == 30
+    begun = store.writes[2]  # behind those that raise the epoch
+    assert len(begun) == 1 + 30  # the check of the epoch, and the metadata of each
+    process.spout.fail((Tree.BATCH, attempt_of(process, 1)))
+    store.writes.clear()
+    assert len(process.take()) == 30
+    assert store.writes == []  # replays write nothing
+
+
+def test_large_metadata_is_spread_over_several_requests() -> None:
+    source = Endless()
+    source.initialize_transaction = lambda txid, previous: b"x" * 90_000  # type: ignore[method-assign]
+    store = Counted()
+    process = Process(store, "one", SimulatedClock(), pending=5, source=source)
+    assert len(process.take()) == 5
+    assert [len(writes) - 1 for writes in store.writes[2:]] == [2, 2, 1]
+
+
+def attempt_of(process: Process, txid: int) -> TransactionAttempt:
+    assert process.spout._coordinator is not None
+    return process.spout._coordinator.active[txid].attempt
+
+
+def test_what_begins_together_does_not_leave_before_it_is_durable() -> None:
+    store, clock = Counted(), SimulatedClock()
+    process = Process(store, "one", clock, pending=3)
+    store.loses_replies = True
+    for _ in range(4):
+        assert process.take() == []  # twice for the epoch, and what begins
+        clock.now_s += 1
+    store.loses_replies = False
+    assert [attempt.txid for _, attempt in process.take()] == [1, 2, 3]
+
+
+def test_a_source_whose_batches_depend_on_those_before_begins_one_at_a_time() -> None:
+    source = Endless()
+    source.begins_together = False
+    process = Process(MemoryStore(), "one", SimulatedClock(), pending=3, source=source)
+    assert [attempt.txid for _ in range(4) for _, attempt in process.take()] == [1, 2, 3]
+
+
+def test_groups_are_recorded_and_told_whole() -> None:
+    store = Counted()
+    process = Process(store, "one", SimulatedClock(), pending=5, in_groups=True)
+    batches = process.take()
+    for batch in batches:
+        process.spout.ack(batch)
+    attempts = [attempt for _, attempt in batches]
+    assert process.collector.values == [*process.collector.values[:-1], [attempts[0], []]]
+    assert process.take() == [(Tree.COMMIT, attempts[0])]
+    store.writes.clear()
+    process.spout.ack((Tree.COMMIT, attempts[0]))
+    assert process.take() == [(Tree.COMMIT, attempts[1])]
+    assert process.collector.values[-1] == [attempts[1], [attempt.attempt for attempt in attempts[2:]]]
+    assert attempts_of(process.collector.values[-1]) == tuple(attempts[1:])
+    [record] = store.writes
+    path = progress_path(ID)
+    [put] = [write for write in record if write.path == path]
+    assert isinstance(put, Put)
+    assert decode_progress(path, put.data) == (1, tuple(attempts[1:]))
+    process.spout.ack((Tree.COMMIT, attempts[1]))
+    assert process.spout.committed == 5
 
 
 def test_transactions_that_fail_again_and_again_are_reported_after_a_while_and_then_seldom() -> None:
@@ -217,6 +315,8 @@ def test_its_status_tells_what_is_under_way_and_for_how_long() -> None:
         "failures": 0,
         "lag": None,
     }
+    source: Any = process.spout.spout
+    source.begins_together = False
     [first] = process.take()
     clock.now_s += 1.5
     [second] = process.take()
@@ -237,8 +337,10 @@ def test_its_status_tells_what_is_under_way_and_for_how_long() -> None:
 
 def test_it_remembers_the_age_of_what_is_active_only() -> None:
     process = Process(MemoryStore(), "one", SimulatedClock(), pending=3)
-    for _ in range(20):
-        process.commit_one()
+    for _ in range(60):
+        for msg_id in process.take():
+            process.spout.ack(msg_id)
+    assert process.spout.committed > 15
     assert len(process.spout._attempts_began_s) <= 3
 
 

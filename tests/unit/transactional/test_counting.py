@@ -114,23 +114,23 @@ def test_a_committer_waits_for_its_commit_tuple_and_acks_what_was_processed_befo
     counts = committer()
     receive(counts, attempt(), A, 1)
     assert counts.report(attempt(), A, 1, 0, "a") == [Ack(["a"])]
-    assert counts.commit(attempt(), "commit") == [Finish(attempt(), "commit")]
+    assert counts.commit((attempt(),), "commit") == [Finish(attempt(), "commit")]
     assert counts.finished(attempt()) == [Ack(["commit"]), Forget([attempt()])]
 
 
 def test_a_committer_that_lost_what_was_processed_fails_the_commit():
-    [fail, _] = committer().commit(attempt(), "commit")
+    [fail, _] = committer().commit((attempt(),), "commit")
     assert fail == Fail(["commit"], f"{attempt()}: its early reports are lost")
 
 
 def test_a_commit_told_twice_commits_once():
     counts = committer({A: False, B: True})
     counts.report(attempt(), A, 0, 0, "a")
-    assert counts.commit(attempt(), "commit") == []
-    assert counts.commit(attempt(), "again") == []
+    assert counts.commit((attempt(),), "commit") == []
+    assert counts.commit((attempt(),), "again") == []
     assert counts.report(attempt(), B, 0, 0, "b") == [Finish(attempt(), "b")]
     assert counts.finished(attempt())[0] == Ack(["commit", "again", "b"])
-    assert counts.commit(attempt(), "late") == [Ack(["late"])]
+    assert counts.commit((attempt(),), "late") == [Ack(["late"])]
 
 
 def test_downstream_of_a_committer_early_reports_are_acked_and_late_ones_held():
@@ -153,3 +153,69 @@ def test_a_copy_of_an_early_report_at_a_late_component_is_acked_like_the_first()
     counts = committer()
     counts.report(attempt(), A, 0, 0, "a")
     assert counts.report(attempt(), A, 0, 0, "again") == [Ack(["again"])]
+
+
+GROUP = (attempt(1, 0), attempt(2, 1), attempt(3, 2))
+
+
+def reported(counts, task=A):
+    for one in GROUP:
+        counts.report(one, task, 0, 0, f"early {one.txid}")
+    return counts
+
+
+def test_a_committer_finishes_a_group_one_after_the_other_and_then_acks_its_commit_tuple():
+    counts = reported(committer())
+    assert counts.commit(GROUP, "commit") == [Finish(GROUP[0], "commit")]
+    assert counts.finished(GROUP[0]) == [Ack([]), Forget([GROUP[0]]), Finish(GROUP[1], "commit")]
+    assert counts.finished(GROUP[1]) == [Ack([]), Forget([GROUP[1]]), Finish(GROUP[2], "commit")]
+    assert counts.finished(GROUP[2]) == [Ack(["commit"]), Forget([GROUP[2]])]
+
+
+def test_a_batch_of_a_group_whose_late_reports_come_first_waits_for_the_one_before():
+    counts = reported(committer({A: False, B: True}))
+    assert counts.commit(GROUP, "commit") == []
+    assert counts.report(GROUP[1], B, 0, 0, "late 2") == []
+    assert counts.report(GROUP[0], B, 0, 0, "late 1") == [Finish(GROUP[0], "late 1")]
+    assert counts.finished(GROUP[0]) == [Ack(["late 1"]), Forget([GROUP[0]]), Finish(GROUP[1], "late 2")]
+    assert counts.finished(GROUP[1]) == [Ack(["late 2"]), Forget([GROUP[1]])]
+    assert counts.report(GROUP[2], B, 0, 0, "late 3") == [Finish(GROUP[2], "late 3")]
+    assert counts.finished(GROUP[2])[0] == Ack(["commit", "late 3"])
+
+
+def test_a_batch_that_the_component_fails_fails_what_follows_in_its_group():
+    counts = reported(committer())
+    counts.commit(GROUP, "commit")
+    counts.finished(GROUP[0])
+    assert counts.failed(GROUP[1]) == [Fail(["commit"]), Forget(list(GROUP[1:]))]
+    assert counts.batch(GROUP[2])[0] is None
+    assert counts.commit(GROUP, "again") == [Fail(["again"])]
+
+
+def test_a_group_of_which_a_batch_was_lost_is_not_begun():
+    counts = committer()
+    counts.report(GROUP[0], A, 0, 0, "early 1")
+    counts.report(GROUP[2], A, 0, 0, "early 3")
+    [fail, forget] = counts.commit(GROUP, "commit")
+    assert fail == Fail(["commit"], f"{GROUP[1]}: its early reports are lost")
+    assert forget == Forget([GROUP[1]])
+
+
+def test_a_commit_of_a_group_told_twice_commits_once():
+    counts = reported(committer({A: False, B: True}))
+    counts.commit(GROUP, "commit")
+    assert counts.commit(GROUP, "again") == []
+    for one in GROUP:
+        counts.report(one, B, 0, 0, f"late {one.txid}")
+        counts.finished(one)
+    assert counts.commit(GROUP, "late") == [Ack(["late"])]
+
+
+def test_a_batch_that_a_replay_drops_from_a_group_is_not_finished():
+    counts = reported(committer({A: False, B: True}))
+    counts.commit(GROUP, "commit")
+    assert receive(counts, attempt(3, 9), A) == [Fail(["commit"]), Forget([GROUP[2]])]
+    for one in GROUP[:2]:
+        assert counts.report(one, B, 0, 0, f"late {one.txid}") == [Finish(one, f"late {one.txid}")]
+        effects = counts.finished(one)
+    assert effects == [Ack(["late 2"]), Forget([GROUP[1]])]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from partition_sources import ID, Kept, attempt, context
+from stored_metadata import store_metadata
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import UsageError
@@ -31,11 +32,11 @@ class Run:
             txid = progress.committed + 1
             metadata = coordinator.initialize_transaction(txid, progress.metadata.get(txid - 1))
             this, kept = attempt(txid, epoch=progress.epoch), Kept()
-            progress.create_metadata(txid, metadata)
+            store_metadata(progress, txid, metadata)
             emitter.emit_batch(this, metadata, kept)
             if isinstance(emitter, CommittingEmitter):
                 emitter.commit(this)
-            progress.record(txid, None)
+            progress.record(txid)
             self.batches.append(kept.numbers)
 
 

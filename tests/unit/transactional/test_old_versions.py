@@ -36,9 +36,9 @@ def test_progress_is_recorded_beyond_the_last_version() -> None:
     path = progress_path("t")
     store = aged(path, encode_stored(path, 5, None))
     progress = Progress.take_over(store, "t", "me")
-    progress.record(6, None)
+    progress.record(6)
     assert version(store, path) == FIRST
-    progress.record(7, None)
+    progress.record(7)
     assert version(store, path) == FIRST + 1
 
 

@@ -318,7 +318,7 @@ class Chaos:
             match effect:
                 case Record(committed, committing):
                     self.progress.record(committed, committing)
-                case EmitCommit(attempt):
+                case EmitCommit((attempt,)):
                     self.commit(attempt)
 
     def commit(self, attempt: TransactionAttempt) -> None:
@@ -328,7 +328,7 @@ class Chaos:
         elif self.commit_at(task, attempt) and self.random.random() < 0.9:  # else the ack is lost
             self.coordinator.commit_done(attempt)
             if self.random.random() < 0.9:  # else the coordinator dies before it has recorded it
-                self.progress.record(attempt.txid, None)
+                self.progress.record(attempt.txid)
                 self.done[attempt.txid] = self.emitted[attempt]
             else:
                 self.take_over()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from partition_sources import ID, Kept, context
+from stored_metadata import store_metadata
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.attempt import TransactionAttempt
@@ -76,7 +77,7 @@ class Scene:
         """Begin the transaction that is next and emit its batch."""
         assert self.coordinator.wants(0.0) == txid
         previous = self.progress.metadata.get(txid - 1)
-        partitions = self.progress.create_metadata(txid, self.source.initialize_transaction(txid, previous))
+        partitions = store_metadata(self.progress, txid, self.source.initialize_transaction(txid, previous))
         attempt = self.coordinator.begin(txid)
         kept = Kept()
         self.emitter.emit_batch(attempt, partitions, kept)
@@ -85,7 +86,7 @@ class Scene:
 
     def commit(self, attempt: TransactionAttempt) -> list[object]:
         """Both phases of the commit; return what comes after it."""
-        self.progress.record(attempt.txid - 1, attempt)
+        self.progress.record(attempt.txid - 1, (attempt,))
         self.emitter.commit(attempt)
         self.committed += self.emitted[attempt]
         return list(self.coordinator.commit_done(attempt))
@@ -127,19 +128,19 @@ def test_the_worked_example() -> None:
 
     # 6. Transaction A commits.
     assert coordinator.processed(b_again) == ()
-    assert coordinator.processed(a_again) == (Record(0, a_again), EmitCommit(a_again))
-    assert scene.commit(a_again) == [Record(A, b_again), EmitCommit(b_again)]
+    assert coordinator.processed(a_again) == (Record(0, (a_again,)), EmitCommit((a_again,)))
+    assert scene.commit(a_again) == [Record(A, (b_again,)), EmitCommit((b_again,))]
     assert scene.committed == numbers(1, 40)
 
     # 7. Transaction B commits.
-    assert scene.commit(b_again) == [Record(B, None)]
+    assert scene.commit(b_again) == [Record(B)]
     assert scene.committed == numbers(1, 90)
 
     # 8. Transaction C emits tuples 91-140.
     c = scene.emit(C)
     assert emitted[c] == numbers(91, 140)
-    assert coordinator.processed(c) == (Record(B, c), EmitCommit(c))
-    assert scene.commit(c) == [Record(C, None)]
+    assert coordinator.processed(c) == (Record(B, (c,)), EmitCommit((c,)))
+    assert scene.commit(c) == [Record(C)]
     assert scene.committed == numbers(1, 140), "none skipped, none repeated"
 
 
@@ -167,7 +168,7 @@ def test_the_next_coordinator_goes_on_behind_what_is_committed() -> None:
     b = scene.emit(B)
     scene.coordinator.processed(a)
     scene.commit(a)
-    scene.progress.record(A, None)
+    scene.progress.record(A)
 
     after = Scene(scene.store)
     for txid, batch in ((B, numbers(41, 90)), (C, numbers(91, 140))):

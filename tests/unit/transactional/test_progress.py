@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 from interrupted_store import InterruptedStore, interruptions
+from stored_metadata import store_metadata
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree._stores.node_encoding import encode_stored
@@ -17,6 +18,7 @@ from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UnavailableError, UsageError
 from tupletree.transactional import layout
 from tupletree.transactional.progress import Progress, forget
+from tupletree.transactional.status import load_status
 
 ID = "global-count"
 T = TypeVar("T")
@@ -30,28 +32,28 @@ def run_to(store: StateStore, committed: int) -> Progress:
     """A coordinator that has recorded so many transactions as committed."""
     progress = Progress.take_over(store, ID, "first")
     for txid in range(progress.committed + 1, committed + 1):
-        progress.create_metadata(txid, f"metadata {txid}")
-        progress.record(txid - 1, attempt(txid, progress.epoch))
-    progress.record(committed, None)
+        store_metadata(progress, txid, f"metadata {txid}")
+        progress.record(txid - 1, (attempt(txid, progress.epoch),))
+    progress.record(committed)
     return progress
 
 
 def test_the_first_coordinator_has_epoch_1_and_everything_before_it() -> None:
     progress = Progress.take_over(MemoryStore(), ID, "topology-1 / 1 / host:1")
-    assert (progress.epoch, progress.committed, progress.committing, progress.metadata.txids) == (1, 0, None, [])
+    assert (progress.epoch, progress.committed, progress.committing, progress.metadata.txids) == (1, 0, (), [])
 
 
 def test_the_next_coordinator_has_the_next_epoch_and_goes_on_where_the_last_one_was() -> None:
     store = MemoryStore()
     progress = run_to(store, 4)
     for txid in (5, 6):
-        progress.create_metadata(txid, [txid])
-    progress.record(4, attempt(5, number=3))
+        store_metadata(progress, txid, [txid])
+    progress.record(4, (attempt(5, number=3),))
     following = Progress.take_over(store, ID, "second")
-    assert (following.epoch, following.committed, following.committing) == (2, 4, attempt(5, number=3))
+    assert (following.epoch, following.committed, following.committing) == (2, 4, (attempt(5, number=3),))
     assert following.metadata.txids == [4, 5, 6]
     assert following.metadata.previous(5) == "metadata 4"
-    assert following.create_metadata(6, "other") == [6]
+    assert store_metadata(following, 6, "other") == [6]
 
 
 def test_metadata_behind_the_commit_is_forgotten_however_many_transactions_there_are() -> None:
@@ -64,9 +66,9 @@ def test_metadata_behind_the_commit_is_forgotten_however_many_transactions_there
 def test_metadata_is_what_a_restart_would_find_not_what_was_handed_in() -> None:
     progress = Progress.take_over(MemoryStore(), ID, "first")
     offsets = {"partition": 1}
-    kept = progress.create_metadata(1, offsets)
+    kept = store_metadata(progress, 1, offsets)
     offsets["partition"] = kept["partition"] = 2
-    assert progress.create_metadata(1, "other") == {"partition": 1}
+    assert store_metadata(progress, 1, "other") == {"partition": 1}
 
 
 def test_a_deposed_coordinator_writes_nothing_and_hears_who_deposed_it() -> None:
@@ -76,13 +78,13 @@ def test_a_deposed_coordinator_writes_nothing_and_hears_who_deposed_it() -> None
     sentence = "another coordinator of transactional id 'global-count' has taken over: count-2 / task 3 / host:77"
     for _ in range(2):
         with pytest.raises(AuthorityError, match=sentence):
-            old.record(2, attempt(3))
+            old.record(2, (attempt(3),))
         with pytest.raises(AuthorityError, match=sentence):
-            old.create_metadata(3, "old")
-    new.create_metadata(3, "new")
-    new.record(2, attempt(3, epoch=2))
+            store_metadata(old, 3, "old")
+    store_metadata(new, 3, "new")
+    new.record(2, (attempt(3, epoch=2),))
     again = Progress.take_over(store, ID, "third")
-    assert (again.epoch, again.committing, again.metadata.get(3)) == (3, attempt(3, epoch=2), "new")
+    assert (again.epoch, again.committing, again.metadata.get(3)) == (3, (attempt(3, epoch=2),), "new")
 
 
 def test_writes_of_an_emitter_for_an_attempt_of_a_deposed_coordinator_are_refused() -> None:
@@ -111,11 +113,11 @@ def carry_on(store: StateStore, run: Callable[[Callable[[], Any]], Any]) -> Prog
     progress: Progress = run(lambda: Progress.take_over(store, ID, "first"))
     for txid in range(progress.committed + 1, 5):
         for ahead in (txid, txid + 1):
-            kept = run(partial(progress.create_metadata, ahead, f"metadata {ahead}"))
+            kept = run(partial(store_metadata, progress, ahead, f"metadata {ahead}"))
             assert kept == f"metadata {ahead}"
-        run(partial(progress.record, txid - 1, attempt(txid, progress.epoch)))
-        assert (progress.committed, progress.committing) == (txid - 1, attempt(txid, progress.epoch))
-    run(partial(progress.record, 4, None))
+        run(partial(progress.record, txid - 1, (attempt(txid, progress.epoch),)))
+        assert (progress.committed, progress.committing) == (txid - 1, (attempt(txid, progress.epoch),))
+    run(partial(progress.record, 4))
     return progress
 
 
@@ -125,7 +127,7 @@ def test_a_coordinator_interrupted_at_any_step_goes_on_as_if_it_had_not_been() -
         interrupted = InterruptedStore(store, at, lateness)
         progress = carry_on(interrupted, insist)
         found = Progress.take_over(store, ID, "second")
-        assert (found.committed, found.committing, found.metadata.txids) == (4, None, [4, 5]), (at, lateness)
+        assert (found.committed, found.committing, found.metadata.txids) == (4, (), [4, 5]), (at, lateness)
         assert found.epoch == progress.epoch + 1
         if not interrupted.interrupted:
             break
@@ -139,7 +141,7 @@ def test_a_coordinator_that_dies_at_any_step_is_continued_by_the_next() -> None:
             carry_on(interrupted, once)
         carry_on(interrupted, insist)
         found = Progress.take_over(store, ID, "third")
-        assert (found.committed, found.committing, found.metadata.txids) == (4, None, [4, 5]), (at, lateness)
+        assert (found.committed, found.committing, found.metadata.txids) == (4, (), [4, 5]), (at, lateness)
         if not interrupted.interrupted:
             break
 
@@ -189,20 +191,20 @@ def test_whoever_takes_over_at_any_step_ends_the_authority_of_the_other_for_good
             assert str(error).endswith("has taken over: second"), at
             assert store.coordinators_nodes() == store.left_by_usurper, at
             assert store.usurper is not None
-            store.usurper.record(store.usurper.committed, None)
+            store.usurper.record(store.usurper.committed)
         else:
             if store.usurper is None:
                 break
             assert progress.epoch > store.usurper.epoch, at  # it was first to take over, and then the other
             with pytest.raises(AuthorityError, match="has taken over: first"):
-                store.usurper.record(4, None)
+                store.usurper.record(4)
 
 
 def test_a_node_that_somebody_else_changed_is_read_again_and_written() -> None:
     store = MemoryStore()
     progress = run_to(store, 3)
     store.write([Delete(layout.progress_path(ID)), Delete(f"{layout.metadata_folder(ID)}/3")])
-    progress.record(4, None)
+    progress.record(4)
     assert Progress.take_over(store, ID, "second").committed == 4
 
 
@@ -235,7 +237,7 @@ def test_who_is_never_first_gives_up_after_a_bounded_number_of_tries() -> None:
     progress = Progress.take_over(store.store, ID, "first")
     contended = Progress(store, ID, progress.epoch)
     with pytest.raises(ConflictError, match="keeps changing: another writer is active"):
-        contended.record(1, None)
+        contended.record(1)
     assert store.writes == 2 * TRIES
 
 
@@ -243,27 +245,27 @@ def test_metadata_comes_in_order_without_a_gap() -> None:
     store = MemoryStore()
     progress = run_to(store, 3)
     with pytest.raises(InternalError, match="transaction 5 cannot begin: its predecessor has no metadata"):
-        progress.create_metadata(5, "five")
+        store_metadata(progress, 5, "five")
     with pytest.raises(InternalError, match="transaction 2 was begun before, but its metadata is gone"):
-        progress.create_metadata(2, "two")
+        store_metadata(progress, 2, "two")
     for txid in (4, 5):
-        progress.create_metadata(txid, txid)
+        store_metadata(progress, txid, txid)
     store.write([Delete(f"{layout.metadata_folder(ID)}/4")])
     with pytest.raises(InternalError, match="transaction 4 was begun before, but its metadata is gone"):
-        Progress.take_over(store, ID, "second").create_metadata(4, "four")
+        store_metadata(Progress.take_over(store, ID, "second"), 4, "four")
 
 
 def test_what_is_committed_stays_committed() -> None:
     progress = run_to(MemoryStore(), 3)
     with pytest.raises(InternalError, match="the last commit cannot go from 3 to 2"):
-        progress.record(2, attempt(3))
+        progress.record(2, (attempt(3),))
 
 
 def test_metadata_that_is_too_large_is_refused_with_its_path_and_leaves_the_rest_usable() -> None:
     progress = run_to(MemoryStore(), 1)
     with pytest.raises(UsageError, match=r"^/global-count/coordinator/meta/2 would take 1,500,0\d\d bytes"):
-        progress.create_metadata(2, b"x" * 1_500_000)
-    assert progress.create_metadata(2, "small") == "small"
+        store_metadata(progress, 2, b"x" * 1_500_000)
+    assert store_metadata(progress, 2, "small") == "small"
 
 
 @pytest.mark.parametrize("path", [layout.epoch_path(ID), layout.progress_path(ID), f"{layout.metadata_folder(ID)}/3"])
@@ -290,10 +292,22 @@ def test_who_is_deposed_by_a_newer_version_stands_down_like_everybody() -> None:
     progress = run_to(store, 1)
     store.write([Put(layout.epoch_path(ID), b"\x92\x02\xc1", progress.epoch)])
     with pytest.raises(AuthorityError, match="has taken over: a newer version"):
-        progress.record(1, None)
+        progress.record(1)
 
 
-@pytest.mark.parametrize("value", [["x", None], [1, [2]], [1], [None, None], [1, "2"]])
+def test_a_group_is_recorded_with_every_attempt_in_it() -> None:
+    store = MemoryStore()
+    progress = run_to(store, 4)
+    group = (attempt(5, number=7), attempt(6, number=9), attempt(7, number=10))
+    progress.record(4, group)
+    assert progress.committing == group
+    assert Progress.take_over(store, ID, "second").committing == group
+    assert load_status(store, ID).committing == group[0]
+
+
+@pytest.mark.parametrize(
+    "value", [["x", None], [1, [2]], [1], [None, None], [1, "2"], [1, None, [2]], [1, [2, 3], ["4"]], [1, [2, 3], 4]]
+)
 def test_progress_that_is_none_is_an_internal_error_that_names_the_path(value: list[Any]) -> None:
     store = MemoryStore()
     path = layout.progress_path(ID)
@@ -311,10 +325,10 @@ def test_a_forgotten_id_begins_anew_and_others_stay() -> None:
         forget(store, ID)
         assert store.children("/") == [f"{ID}-2"]
     with pytest.raises(AuthorityError, match="the progress of transactional id 'global-count' was removed"):
-        old.record(5, None)
+        old.record(5)
     new = Progress.take_over(store, ID, "new")
     assert (new.epoch, new.committed, new.metadata.txids) == (1, 0, [])
-    other.record(0, None)
+    other.record(0)
 
 
 def test_forgetting_that_is_interrupted_at_any_step_is_done_by_calling_it_again() -> None:

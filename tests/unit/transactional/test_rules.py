@@ -14,6 +14,7 @@ from tupletree.errors import FailedException, StaleAttemptError, UsageError
 from tupletree.transactional.databases.contract import Row
 from tupletree.transactional.databases.memory import MemoryDatabase
 from tupletree.transactional.maps import OpaqueMap, TransactionalMap
+from tupletree.transactional.streams import MAX_GROUP
 
 A = TransactionAttempt
 
@@ -48,6 +49,19 @@ def test_transactional_nothing_is_written_if_one_key_is_of_a_later_transaction(d
     ):
         counts.add(A(4, 9), {"dog": 1, "man": 1})
     assert counts.items() == {"man": 1}
+
+
+def test_transactional_in_groups_a_replay_of_a_transaction_before_the_stored_one_is_skipped(
+    database: MemoryDatabase,
+) -> None:
+    counts = TransactionalMap(database, "counts", in_groups=True)
+    for txid in (1, 2, 3):
+        counts.add(A(txid, txid), {"man": 1, f"dog {txid}": 1})
+    assert counts.add(A(2, 9), {"man": 1, "dog 2": 1, "cat": 1}) == {"man": 3, "dog 2": 1, "cat": 1}
+    assert rows(counts)["man"] == Row(3, 3)
+    counts.add(A(MAX_GROUP + 3, 99), {"man": 1})
+    with pytest.raises(StaleAttemptError, match=f"key 'man' was changed by transaction {MAX_GROUP + 3}"):
+        counts.add(A(3, 100), {"man": 1})
 
 
 def test_opaque_a_replay_starts_from_the_previous_value(counts: OpaqueMap) -> None:
