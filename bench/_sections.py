@@ -121,7 +121,12 @@ SECTIONS: Final = (
         "From kill -9 of a process until all tuples pending at that moment are acked or replayed.",
     ),
     Section("memory", "Memory under back-pressure", "A bolt far slower than its spout, for one minute."),
-    Section("transactions", "Transactions", "Transactional topologies: batches of one tuple, and of 20,000 words."),
+    Section(
+        "transactions",
+        "Transactions",
+        "Transactional topologies: batches of one tuple, which commit one by one (*tiny*, 8 pending) or in groups "
+        "(*grouped*, 64 pending), with the processor time of each, and batches of 20,000 words.",
+    ),
     Section(
         "state_checkpoint",
         "Checkpoints of a state",

@@ -5,7 +5,8 @@
 *Pipelining*: one tuple per batch, and a bolt of eight tasks that takes 100 ms per tuple; once with
 ``topology.max.spout.pending`` 8 and once with 1, on the same cluster. The committer must commit each transaction once,
 in order. *Tiny*: one tuple per batch and no work, which leaves the fixed cost of a batch. *Grouped*: the same with a
-GroupCommitter and ``--grouped-pending`` batches at a time, and the processor time of all processes per batch.
+GroupCommitter and ``--grouped-pending`` batches at a time. Both with the processor time per batch, by process, and the
+processors that everything else on the machine took.
 *Large*: batches of ``--words`` words, counted by two tasks and added up in an SQLite file by a committer.
 
 All rates are from the first commit to the last, by the times that the committer recorded.
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 from bench import _cli
 from bench._cli import WrongResultError
-from bench._processes import cpu_s
+from bench._processes import busy_s, cpu_s
 from bench._words import sentences
 from tupletree import Topology, TopologyContext
 from tupletree.attempt import TransactionAttempt
@@ -181,18 +182,36 @@ def run(cluster: DevCluster, topology: Topology, path: Path, batches: int, pendi
     conf = {"topology.max.spout.pending": pending, "topology.workers": 1}
     cluster.client.submit(path.name, topology, conf)
     wait_until(lambda: count(path) > 0, TIMEOUT_S, what=f"{path.name}: a commit")
-    begun, pids = count(path), [process.pid for process in cluster.processes if process.role in MEASURED]
-    used_s = -cpu_s(pids)
+    use = Use(cluster, count(path))
     wait_until(lambda: count(path) >= batches, TIMEOUT_S, what=f"{path.name}: {batches} commits")
-    used_s += cpu_s(pids)
+    costs = use.per_batch(batches)
     written = commits(path)
     cluster.client.kill(path.name, wait_secs=0)
     wait_until(lambda: not [p for p in cluster.processes if p.role == "worker"], 60, what="the worker ends")
     return {
         "batches_per_s": (batches - 1) / (written[-1][1] - written[0][1]),
-        "cpu_ms_per_batch": 1e3 * used_s / max(1, batches - begun),
+        "costs": costs,
         "in_order": [txid for txid, _ in written] == list(range(1, batches + 1)),
     }
+
+
+class Use:
+    """The processor time that a run takes from now on. ``begun``: number of batches committed so far."""
+
+    def __init__(self, cluster: DevCluster, begun: int) -> None:
+        self._begun = begun
+        self._pids = {role: [one.pid for one in cluster.processes if one.role == role] for role in MEASURED}
+        self._used_s = {role: cpu_s(pids) for role, pids in self._pids.items()}
+        self._busy_s, self._at_s = busy_s(), time.perf_counter()
+
+    def per_batch(self, batches: int) -> dict[str, float]:
+        """Return milliseconds per batch of each role, and the processors that everything else took."""
+        used_s = {role: cpu_s(pids) - self._used_s[role] for role, pids in self._pids.items()}
+        others_s = busy_s() - self._busy_s - sum(used_s.values())
+        return {
+            **{f"cpu_{role}_ms": 1e3 * seconds / max(1, batches - self._begun) for role, seconds in used_s.items()},
+            "others_cores": others_s / (time.perf_counter() - self._at_s),
+        }
 
 
 def count(path: Path) -> int:
@@ -237,10 +256,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "pending_1_batches_per_s": round(one, 1),
         "pipelining": round(eight / one, 2),
         "commits_in_order": True,
-        "tiny_cpu_ms_per_batch": round(runs["tiny"]["cpu_ms_per_batch"], 3),
         "tiny_batches_per_s": round(runs["tiny"]["batches_per_s"]),
+        **{f"tiny_{name}": round(value, 3) for name, value in runs["tiny"]["costs"].items()},
         "grouped_batches_per_s": round(runs["grouped"]["batches_per_s"]),
-        "grouped_cpu_ms_per_batch": round(runs["grouped"]["cpu_ms_per_batch"], 3),
+        **{f"grouped_{name}": round(value, 3) for name, value in runs["grouped"]["costs"].items()},
         "large_batches_per_s": round(runs["large"]["batches_per_s"], 1),
         "large_words_per_s": round(runs["large"]["batches_per_s"] * arguments.words),
     }

@@ -174,7 +174,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         """True if every committer is a GroupCommitter."""
         emitter = self._components[self.spout_id].component.spout
         bolts = [one.component for one in self._components.values() if isinstance(one.component, CoordinatedBolt)]
-        committers = [bolt.bolt for bolt in bolts if bolt.is_committer]
+        committers: list[object] = [bolt.bolt for bolt in bolts if bolt.is_committer]
         if isinstance(emitter, Committer):
             committers.append(emitter)
         return bool(committers) and all(isinstance(one, GroupCommitter) for one in committers) and not self._is_opaque

@@ -112,12 +112,12 @@ class TransactionalMap(_ValueMap):
         if in_groups:
             self._rule = rules.transactional_in_groups
 
+    _rule: rules.Rule = staticmethod(rules.transactional)
+
     @property
     def is_for_groups(self) -> bool:
         """True if the map was made for a GroupCommitter."""
         return self._rule is rules.transactional_in_groups
-
-    _rule = staticmethod(rules.transactional)
 
 
 class OpaqueMap(_ValueMap):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from state_places import NAMESPACE, State, StatePlace, checkpoint, zookeeper_place
+from stored_metadata import store_metadata
 
 from tupletree import config
 from tupletree._coord.session import connect, disconnect
@@ -119,7 +120,7 @@ def test_states_and_transactional_topologies_of_any_name_are_apart() -> None:
         checkpoint(state, 1)
     assert transactional_ids(store) == []
     progress = Progress.take_over(store, "$states", "owner")
-    progress.create_metadata(1, "one")
+    store_metadata(progress, 1, "one")
     assert transactional_ids(store) == ["$states"]
     for name, state in zip(namespaces, states, strict=True):
         checkpoint(state, 2)
