@@ -7,12 +7,13 @@ the state.
 from __future__ import annotations  # pure
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tupletree.errors import NameInUseError
 from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
 
 from ..statistics.report_validation import leave_out_unknown
 from ..statistics.task_statuses import split
@@ -21,6 +22,7 @@ from .draining import Draining
 from .failed_writes import FailedWrites
 from .liveness import Liveness, Placements
 from .scheduler import Slot
+from .traffic import Traffic, measured
 
 _FRESH_S = 5.0  # a worker counts as ready while its last report is at most this old
 
@@ -78,6 +80,14 @@ class LeaderState:
 
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())
+
+    def traffic(self, records: Iterable[pb.TopologyRecord], now_s: float) -> dict[str, Traffic]:
+        """Return the measured traffic of the topologies that have statistics, by topology id."""
+        return {
+            one.id: measured(self._statistics[one.id], one.tasks, now_s)
+            for one in records
+            if one.id in self._statistics
+        }
 
     def statistics_kept(self) -> dict[str, TopologyStatistics]:
         """Return the statistics of every topology that has any, by topology id."""

@@ -8,7 +8,7 @@ written. No slot is therefore ever promised twice. Nimbus decides again after ea
 
 from __future__ import annotations  # pure
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tupletree._coord.versioned import Versioned
@@ -19,6 +19,7 @@ from . import lifecycle
 from .free_capacity import FreeCapacity
 from .scheduler import Placement, Request, Slot, place, place_from_scratch
 from .shard_placement import Acker, Shard, place_shards
+from .traffic import Traffic, bring_together
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Snapshot:
     drained: frozenset[str] = frozenset()  # topologies that wait for a kill or rebalance and have nothing in flight
     unread_records: Mapping[str, str] = field(default_factory=dict)  # reasons, by topology id
     unread_assignments: Mapping[str, str] = field(default_factory=dict)
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)  # of the topologies to be placed, by topology id
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,13 @@ class Failure:
 
 
 Change = Remove | Update | Failure
+
+
+def to_be_placed(snapshot: Snapshot) -> Iterable[pb.TopologyRecord]:
+    """Return the topologies that run and are about to be placed: those with dead workers, and those that rebalance."""
+    dead = {topology_id for topology_id, _ in snapshot.dead}
+    records = (stored.value for stored in snapshot.records.values())
+    return [one for one in records if one.id in dead or one.status == lifecycle.REBALANCING]
 
 
 def decide(snapshot: Snapshot) -> list[Change]:
@@ -178,12 +187,16 @@ def _decide_topology(
     rebalances = record.status == lifecycle.REBALANCING and due
     if rebalances:
         record = lifecycle.rebalanced(record)
-        placement = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
+        even = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
+        placement = _by_traffic(snapshot, record, {}, even)
     elif record.status == lifecycle.KILLED:
         placement = current  # running workers finish; no new ones are started
     else:
         dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
-        placement = current if _is_placed(record, current, dead, room) else _placed(record, current, dead, room)
+        placement = current
+        if not _is_placed(record, current, dead, room):
+            alive = {slot: run for slot, run in current.items() if slot not in dead}
+            placement = _by_traffic(snapshot, record, alive, _placed(record, current, dead, room))
     shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=rebalances)
     after = _assignment(snapshot, before, placement, shards)
     changed = found is None or after.version != before.version
@@ -215,6 +228,15 @@ def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot
     offered = room.offered(record.id, current)
     alive = {slot: run for slot, run in current.items() if slot not in dead}
     return place(Request(executors_of_record(record), record.workers, alive, offered, offered & set(dead)))
+
+
+def _by_traffic(snapshot: Snapshot, record: pb.TopologyRecord, running: Placement, placement: Placement) -> Placement:
+    """Bring executors together by measured traffic in all workers but those that keep running as they are."""
+    traffic = snapshot.traffic.get(record.id)
+    if traffic is None:
+        return placement
+    changing = [slot for slot, run in placement.items() if running.get(slot) != run]
+    return bring_together(placement, changing, dict(record.tasks), traffic)
 
 
 def _assignment(

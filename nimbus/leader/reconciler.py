@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tupletree._address import split_address
 from tupletree._coord.leader import LeaderElection, Write
@@ -29,7 +30,7 @@ from .acker_health import AckerHealth
 from .cluster_figures import figures
 from .leader_state import LeaderState, timeouts
 from .liveness import Placements
-from .planner import Change, Failure, Remove, Update, decide, placement_of
+from .planner import Change, Failure, Remove, Update, decide, placement_of, to_be_placed
 from .scheduler import Slot
 from .stats_store import StatsStore
 
@@ -182,6 +183,7 @@ class Reconciler:
         self._placements = placements
         alive = self.ackers.alive()
         snapshot = cluster_state.snapshot(state, self.leader_state.epoch, alive, dead, held, self._drained)
+        snapshot = replace(snapshot, traffic=self.leader_state.traffic(to_be_placed(snapshot), now_s))
         changes = await leading.run(decide, snapshot)
         self.leader_state.failed_writes.forget_finished({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, state) for change in changes])
