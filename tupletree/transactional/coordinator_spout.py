@@ -59,6 +59,9 @@ MAX_PAUSE_S = 30.0
 MAX_SOURCE_PAUSE_S = 5.0
 """The longest pause before the next call of a source that keeps raising reported errors."""
 
+MAX_PLANNING_S = 0.005
+"""Time after which no further transaction joins those that begin together: a source can be slow."""
+
 WORTH_A_WORD = 5
 """Number of failures since the last commit at which an error is reported; again every 20 * WORTH_A_WORD failures."""
 
@@ -329,11 +332,15 @@ class CoordinatorSpout(Spout):
         self._attempts_began_s = began_s
 
     def _plan(self) -> Sequence[int]:
-        """Return the transactions to begin now. Their metadata is planned or stored."""
+        """Return the transactions to begin now. Their metadata is planned or stored.
+
+        Trouble or slowness of the source holds back no transaction that could begin before.
+        """
         assert self._coordinator is not None and self._progress is not None
         txids: list[int] = []
         most = MAX_GROUP if self._source.begins_together else 1
-        while len(txids) < most:
+        until_s = self._clock() + MAX_PLANNING_S
+        while len(txids) < most and not (txids and self._clock() > until_s):
             txid = self._coordinator.wants(self._clock(), len(txids))
             try:
                 if txid is None or not self._has_batch(txid):
@@ -345,6 +352,10 @@ class CoordinatorSpout(Spout):
                     pause_s = min(MAX_SOURCE_PAUSE_S, RETRY_S * 2 ** min(self._complaints, 10))
                     self._complaints += 1
                 self._begin_at_s = self._clock() + pause_s
+                break
+            except UnavailableError:
+                if not txids:
+                    raise
                 break
             self._complaints = 0
             txids.append(txid)

@@ -167,6 +167,33 @@ def test_what_begins_together_does_not_leave_before_it_is_durable() -> None:
     assert [attempt.txid for _, attempt in process.take()] == [1, 2, 3]
 
 
+def test_what_can_begin_does_so_while_the_source_is_away_or_slow() -> None:
+    clock = SimulatedClock()
+    source = Endless()
+    process = Process(MemoryStore(), "one", clock, pending=5, source=source)
+
+    def away(txid: int, previous: Any) -> Any:
+        if txid > 3:
+            raise UnavailableError("the source is away")
+        return txid
+
+    def slow(txid: int, previous: Any) -> Any:
+        clock.now_s += 0.004
+        return txid
+
+    source.initialize_transaction = away  # type: ignore[method-assign]
+    for _ in range(2):
+        assert [attempt.txid for _, attempt in process.take()] == [1, 2, 3]
+        assert process.take() == []
+        assert process.collector.errors.pop() == "the source is away"
+        process.spout.fail((Tree.BATCH, attempt_of(process, 1)))
+        clock.now_s += 1
+    source.initialize_transaction = slow  # type: ignore[method-assign]
+    assert [attempt.txid for _, attempt in process.take()] == [1, 2, 3, 4, 5]
+    process = Process(MemoryStore(), "two", clock, pending=5, source=source)
+    assert [[attempt.txid for _, attempt in process.take()] for _ in range(3)] == [[1, 2], [3, 4], [5]]
+
+
 def test_a_source_whose_batches_depend_on_those_before_begins_one_at_a_time() -> None:
     source = Endless()
     source.begins_together = False
