@@ -116,6 +116,13 @@ SECTIONS: Final = (
     Section("acker", "One acker process", "Inits and acks in, verdicts out, over gRPC."),
     Section("start", "From submit to the first tuple", "A word count that is submitted to a running cluster."),
     Section(
+        "cluster_size",
+        "Size of a cluster",
+        "A real nimbus and ZooKeeper with simulated supervisors and workers, which report every second: what nimbus's "
+        "work costs, and how long a large topology, a lost machine and a change of leaders take. `_ms` is processor "
+        "time, except that `cycle_ms` is a duration.",
+    ),
+    Section(
         "recovery",
         "Recovery",
         "From kill -9 of a process until all tuples pending at that moment are acked or replayed.",

@@ -141,6 +141,16 @@ SUITE: Final = (
         "first_word_ms",
         {f"workers-{workers}": f"--workers {workers} --times 5" for workers in (1, 2)},
     ),
+    Bench(
+        "cluster_size",
+        "nimbus and ZooKeeper with simulated supervisors and workers",
+        "nimbus_cores",
+        {
+            f"workers-{supervisors * 4}": f"--supervisors {supervisors} --slots 5 --topologies {supervisors // 2} "
+            "--workers 8 --executors 2 --busy 1.0 --large 2000 --large-workers 40 --seconds 20 --processes 4"
+            for supervisors in (250, 1000)
+        },
+    ),
     Bench("recovery", "from kill -9 until the tuples are replayed", "worker_s", {"default": "--pending 200"}),
     Bench("memory", "a bolt that is far too slow", "full_after_s", {"tracked": "--seconds 60 --ackers 1"}),
     Bench("transactions", "transactional topologies", "tiny_batches_per_s", {"default": "--pending 8"}),

@@ -10,24 +10,22 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 
-import grpc
 import grpc.aio
 
 from tupletree._coord.store import Store
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
-from tupletree.errors import TupletreeError, UnavailableError, named
-from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
+from tupletree.errors import TupletreeError, named
+from tupletree.v1 import nimbus_pb2, supervisor_pb2, supervisor_pb2_grpc, topology_pb2
 
 from .. import ptrace
 from ..engine import Engine
 from ..execution.call_durations import CallDurations
 from ..launch_file import LaunchFile
+from .report_stream import DEADLINE_S, REPORT_ERRORS, ReportStream
 from .task_statuses import TaskStatusReader
 
 log = logging.getLogger(__name__)
-
-DEADLINE_S = 2.0
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
 """The size limit of a statistics report: a quarter of nimbus' message limit, since a report is sent every second."""
@@ -123,27 +121,6 @@ def bounded(report: nimbus_pb2.WorkerReport, max_bytes: int = MAX_REPORT_BYTES) 
     return report
 
 
-class _Leader:
-    """The stream of reports to the leading nimbus."""
-
-    def __init__(self, address: str) -> None:
-        self._channel = aio_channel(address)
-        self._stream = nimbus_pb2_grpc.NimbusStub(self._channel).ReportWorker()
-
-    async def report(self, report: nimbus_pb2.WorkerReport) -> None:
-        """Send a report and wait for the reply of nimbus.
-
-        Raises AioRpcError, InvalidStateError, TimeoutError or UnavailableError otherwise.
-        """
-        async with asyncio.timeout(DEADLINE_S):
-            await self._stream.write(report)
-            if await self._stream.read() is grpc.aio.EOF:
-                raise UnavailableError("nimbus closed the stream of reports")
-
-    async def close(self) -> None:
-        await self._channel.close()
-
-
 class Reporter:
     """Sender of heartbeats and statistics, every ``worker.heartbeat.frequency.secs``."""
 
@@ -157,7 +134,7 @@ class Reporter:
         self._store = store
         self._started_s = time.monotonic()
         self._calls = CallDurations()
-        self._leader: _Leader | None = None
+        self._leader: ReportStream | None = None
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
         """Send heartbeats to the supervisor forever. ``unwanted`` is called if the reply tells this worker to stop."""
@@ -190,10 +167,10 @@ class Reporter:
             try:
                 if self._leader is None:
                     leadership = await asyncio.to_thread(self._store.leadership)
-                    self._leader = _Leader(leadership.address) if leadership is not None else None
+                    self._leader = ReportStream(leadership.address) if leadership is not None else None
                 if self._leader is not None:
                     await self._leader.report(await self._report())
-            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, TupletreeError):
+            except REPORT_ERRORS:
                 if self._leader is not None:
                     await self._leader.close()
                     self._leader = None
