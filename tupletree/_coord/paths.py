@@ -33,6 +33,7 @@ leaves nothing behind.
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
@@ -124,6 +125,7 @@ def worker(root: str, topology_id: str, supervisor_id: str, port: int) -> str:
     return f"{root}/workers/{segment(topology_id)}/{segment(supervisor_id)}:{port}"
 
 
+@functools.lru_cache(16 * 1024)
 def worker_of(node: str) -> tuple[str, int]:
     """Return the supervisor id and the port encoded in the name of a child of ``workers_of``."""
     supervisor, _, port = node.rpartition(":")

@@ -110,7 +110,7 @@ class Store:
         paths_by_id = {one: paths.statistics_of(self.root, one) for one in topology_ids}
         pending = {one: self.client.get_async(path) for one, path in paths_by_id.items()}
         with translated("reading the statistics"):
-            answers = {one: _or_none(request) for one, request in pending.items()}
+            answers = {one: result_or_none(request) for one, request in pending.items()}
         return {one: answer[0] for one, answer in answers.items() if answer is not None}
 
     # Presences
@@ -157,12 +157,9 @@ class Store:
 
     def worker_slots(self, topology_ids: Iterable[str]) -> dict[str, set[tuple[str, int]]]:
         """Return the keys of ``worker_presences`` for several topologies, without the values."""
-        pending = [(one, self.client.get_children_async(paths.workers_of(self.root, one))) for one in topology_ids]
-        slots = {}
-        for topology_id, one in pending:
-            with translated(f"reading the workers of {topology_id}"):
-                slots[topology_id] = {paths.worker_of(name) for name in _or_none(one) or ()}
-        return slots
+        ids = list(topology_ids)
+        listings = self._names([paths.workers_of(self.root, one) for one in ids])
+        return {one: set(map(paths.worker_of, names)) for one, names in zip(ids, listings, strict=True)}
 
     def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence) -> None:
         """Record the incarnation of the worker in a slot; replaces an earlier incarnation.
@@ -203,11 +200,10 @@ class Store:
     def errors(self, topology_id: str) -> list[pb.ComponentError]:
         """Return the newest errors of every component of a topology, newest first."""
         folder = paths.errors_of(self.root, topology_id)
-        with translated(f"reading the errors of {topology_id}"):
-            components = self._children(folder)
-            listings = [(c, self.client.get_children_async(f"{folder}/{c}")) for c in components]
-            nodes = [f"{folder}/{c}/{name}" for c, pending in listings for name in _or_none(pending) or ()]
-        found = [one.value for _, one in self._load_nodes(nodes, pb.ComponentError, {})]
+        components = [f"{folder}/{name}" for name in self._children(folder)]
+        listings = zip(components, Store._names(self, components), strict=True)
+        nodes = [f"{component}/{name}" for component, names in listings for name in names]
+        found = [one.value for _, one in Store._load_nodes(self, nodes, pb.ComponentError, {})]
         return sorted(found, key=lambda error: -error.at_unix_s)
 
     def report_error(self, topology_id: str, error: pb.ComponentError) -> None:
@@ -239,7 +235,7 @@ class Store:
 
     def _earlier(self, folder: str, names: Sequence[str], error: pb.ComponentError) -> list[str]:
         """Return the names of stored errors that are earlier counts of ``error``."""
-        loaded = self._load_nodes([f"{folder}/{name}" for name in names], pb.ComponentError, {})
+        loaded = Store._load_nodes(self, [f"{folder}/{name}" for name in names], pb.ComponentError, {})
         return [
             path.rpartition("/")[2]
             for path, one in loaded
@@ -288,8 +284,7 @@ class Store:
         return found[0][1] if found else None
 
     def _load_all(self, folder: str, kind: type[M], key: Callable[[M], str]) -> Found[M]:
-        with translated(f"reading {folder}"):
-            names = self._children(folder)
+        (names,) = self._names([folder])
         return self._load_named(folder, sorted(names), kind, key)
 
     def _load_named(self, folder: str, names: Sequence[str], kind: type[M], key: Callable[[M], str]) -> Found[M]:
@@ -321,13 +316,13 @@ class Store:
         found: list[tuple[str, Versioned[M]]] = []
         for node, one in pending:
             with translated(f"reading {node}"):
-                answer = _or_none(one)
+                answer = result_or_none(one)
             if answer is not None:
-                data, stat = answer
-                try:
-                    found.append((node, Versioned(decode(data, kind, node), stat.version)))
-                except InternalError as error:
-                    unreadable[node] = str(error)
+                value = decoded(answer, kind, node)
+                if isinstance(value, str):
+                    unreadable[node] = value
+                else:
+                    found.append((node, value))
         return found
 
     def tree_below(self, node: str) -> list[str]:
@@ -339,17 +334,36 @@ class Store:
             level = []
             for one, request in pending:
                 with translated(f"reading {one}"):
-                    names = _or_none(request)
+                    names = result_or_none(request)
                 if names is not None:
                     found.append(one)
                     level += [f"{one}/{name}" for name in sorted(names)]
         return found[::-1]
 
     def _children(self, folder: str) -> list[str]:
-        return list(_or_none(self.client.get_children_async(folder)) or ())
+        return Store._names(self, [folder])[0]
+
+    def _names(self, folders: Sequence[str]) -> list[list[str]]:
+        """Return the names of the children of each folder; none for a folder that does not exist."""
+        pending = [(folder, self.client.get_children_async(folder)) for folder in folders]
+        listings = []
+        for folder, one in pending:
+            with translated(f"reading {folder}"):
+                listings.append(list(result_or_none(one) or ()))
+        return listings
 
 
-def _or_none(pending: Any) -> Any:
+def decoded(answer: tuple[bytes, Any], kind: type[M], path: str) -> Versioned[M] | str:
+    """Return the message of a node, given its data and state, with its version; or the reason why it is unreadable."""
+    data, stat = answer
+    try:
+        return Versioned(decode(data, kind, path), stat.version)
+    except InternalError as error:
+        return str(error)
+
+
+def result_or_none(pending: Any) -> Any:
+    """Return the result of a read, or None if there is no such node."""
     try:
         return result(pending)
     except NoNodeError:

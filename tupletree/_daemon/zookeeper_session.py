@@ -10,10 +10,10 @@ from typing import Any, Self
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
+from tupletree._coord.caching import CachingStore
 from tupletree._coord.paths import PresenceKind
 from tupletree._coord.presence import Registration
 from tupletree._coord.session import connect, disconnect
-from tupletree._coord.store import Store
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.run import EXIT_FAILED, end_now
 from tupletree._log import event
@@ -32,7 +32,7 @@ class ZooKeeperSession:
 
     def __init__(self, client: KazooClient, root: str) -> None:
         self.client = client
-        self.store = Store(client, root)
+        self.store = CachingStore(client, root)
         self._root = root
         self._registrations: list[Registration] = []
 

@@ -1,0 +1,132 @@
+"""A store that reads a node again only after the node has changed.
+
+Every read leaves a watch in ZooKeeper. Until the watch fires, the parsed value is returned again. The snapshot of a
+daemon thus costs what has changed since the last snapshot, however large the cluster is:
+
+    read, with a watch --> current --(watch fires)--> forgotten --> read again by the next snapshot
+                              |
+                              +--(connection lost)--> unverified --> one request for its version: current or read again
+
+A snapshot is as recent as one of ``Store``: before values are returned again, one request asks whether there are events
+of watches. ZooKeeper sends them before the answer, and they are handled before the snapshot goes on.
+
+All snapshots share the values: do not change them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+from kazoo.client import KazooClient
+from kazoo.protocol.states import Callback, EventType, KazooState
+
+from tupletree._coord.session import REQUEST_TIMEOUT_S, result, translated
+from tupletree._coord.store import Store, decoded, result_or_none
+from tupletree._coord.versioned import Versioned
+from tupletree.errors import UnavailableError
+
+M = TypeVar("M", bound=Message)
+
+
+class _Entry:
+    """A value read with a watch. ``value`` is a Versioned message, the reason why it is unreadable, or names."""
+
+    __slots__ = ("is_current", "modified", "value")
+
+    def __init__(self, value: Any = None, modified: int = -1) -> None:
+        self.is_current = True  # set to False by the watch, which can fire before the value is here
+        self.value = value
+        self.modified = modified  # the transaction that last changed the node
+
+
+class CachingStore(Store):
+    """A store for snapshots, used from any threads. Errors of components are read and written without the cache."""
+
+    def __init__(self, client: KazooClient, root: str) -> None:
+        super().__init__(client, root)
+        self._nodes: dict[str, _Entry] = {}
+        self._folders: dict[str, _Entry] = {}
+        client.add_listener(self._on_state)
+
+    def _catch_up(self) -> None:
+        """Wait until every watch that has fired before this call has been handled."""
+        with translated("asking ZooKeeper for changes"):
+            result(self.client.exists_async(self.root))
+        handled = threading.Event()
+        self.client.handler.dispatch_callback(Callback("watch", handled.set, ()))
+        if not handled.wait(REQUEST_TIMEOUT_S):
+            raise UnavailableError("asking ZooKeeper for changes: the session is ending")
+
+    def _names(self, folders: Sequence[str]) -> list[list[str]]:
+        if not self._folders.keys().isdisjoint(folders):
+            self._catch_up()
+        known = {one: entry for one in folders if (entry := self._folders.get(one)) is not None and entry.is_current}
+        pending = []
+        for folder in folders:
+            if folder not in known:
+                entry = _Entry()
+                fired = partial(self._fired, self._folders, folder, entry)
+                pending.append((folder, entry, self.client.get_children_async(folder, watch=fired)))
+        for folder, entry, request in pending:
+            with translated(f"reading {folder}"):
+                names = result_or_none(request)
+            if names is not None:
+                entry.value = names
+                known[folder] = self._folders[folder] = entry
+        return [list(known[one].value) if one in known else [] for one in folders]
+
+    def _load_nodes(
+        self, nodes: Sequence[str], kind: type[M], unreadable: dict[str, str]
+    ) -> list[tuple[str, Versioned[M]]]:
+        if not self._nodes.keys().isdisjoint(nodes):
+            self._catch_up()
+        known = {one: entry for one in nodes if (entry := self._nodes.get(one)) is not None}
+        known = {one: entry for one, entry in known.items() if entry.is_current} | self._verified(known)
+        pending = []
+        for node in nodes:
+            if node not in known:
+                entry = _Entry()
+                fired = partial(self._fired, self._nodes, node, entry)
+                pending.append((node, entry, self.client.get_async(node, watch=fired)))
+        for node, entry, request in pending:
+            with translated(f"reading {node}"):
+                answer = result_or_none(request)
+            if answer is None:
+                self._nodes.pop(node, None)
+                continue
+            entry.value, entry.modified = decoded(answer, kind, node), answer[1].mzxid
+            known[node] = self._nodes[node] = entry
+        values = [(node, known[node].value) for node in nodes if node in known]
+        unreadable.update((node, value) for node, value in values if isinstance(value, str))
+        return [(node, value) for node, value in values if not isinstance(value, str)]
+
+    def _verified(self, known: dict[str, _Entry]) -> dict[str, _Entry]:
+        """Return those of the entries that a lost connection has left without a watch and that have not changed."""
+        found: dict[str, _Entry] = {}
+        pending = []
+        for node, before in known.items():
+            if not before.is_current:
+                entry = _Entry(before.value, before.modified)
+                fired = partial(self._fired, self._nodes, node, entry)
+                pending.append((node, entry, self.client.exists_async(node, watch=fired)))
+        for node, entry, request in pending:
+            with translated(f"reading {node}"):
+                stat = result(request)
+            if stat is not None and stat.mzxid == entry.modified:
+                found[node] = self._nodes[node] = entry
+        return found
+
+    def _fired(self, entries: dict[str, _Entry], path: str, entry: _Entry, event: Any) -> None:
+        entry.is_current = False
+        if event.type != EventType.NONE and entries.get(path) is entry:
+            entries.pop(path, None)
+
+    def _on_state(self, state: str) -> None:
+        """Leave nothing without verification that was read before the connection was lost."""
+        if state != KazooState.CONNECTED:
+            for entry in (*self._nodes.copy().values(), *self._folders.copy().values()):
+                entry.is_current = False
