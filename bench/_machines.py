@@ -3,8 +3,8 @@
     python -m bench._machines '{"conf": {…}, "first": 0, "count": 250, "slots": 5, "busy": 1.0}'
 
 To nimbus, a machine is what a real one is: an ephemeral presence in ZooKeeper, a gRPC port that takes ``Wake``, and for
-each assigned worker a presence and a connection of its own with a stream of reports, one per second. No tuple flows.
-The process reads the assignments once for all of its machines, so its own reads say nothing about supervisors.
+each assigned worker a presence and a connection of its own with a stream of reports, as often as nimbus asks for them.
+No tuple flows. The process reads the assignments once for all of its machines: its reads say nothing of supervisors.
 
 Commands come as lines on standard input: ``lose <supervisor id>`` ends a machine without a word to anybody.
 """
@@ -134,13 +134,16 @@ class Machines:
         async with self._writing:
             with contextlib.suppress(NotFoundError):
                 await asyncio.to_thread(self._store.put_worker_presence, topology_id, presence)
-        report = first_report(topology_id, worker_id, worker)
+        done = first_report(topology_id, worker_id, worker)
         stream: ReportStream | None = None
         began_s, address = time.monotonic(), ""
         try:
             while True:
-                report.uptime_s = time.monotonic() - began_s
-                count(report, self._busy)
+                pause_s = REPORT_S
+                done.uptime_s = time.monotonic() - began_s
+                count(done, self._busy)
+                report = rpc.WorkerReport()
+                report.CopyFrom(done)
                 try:
                     if stream is not None and address != self._leader:
                         await stream.close()
@@ -148,10 +151,10 @@ class Machines:
                     if stream is None:
                         address = self._leader
                         stream = ReportStream(address)
-                    await stream.report(report)
+                    pause_s = max(REPORT_S, await stream.report(report))
                 except REPORT_ERRORS:
                     address = ""
-                await asyncio.sleep(REPORT_S if report.uptime_s > REPORT_S else REPORT_S * random.random())
+                await asyncio.sleep(pause_s if done.uptime_s > REPORT_S else pause_s * random.random())
         finally:
             if stream is not None:
                 await stream.close()

@@ -35,9 +35,12 @@ from typing import Any, Final
 from bench import _cli, _control
 from bench._processes import busy_s, cpu_s
 from tupletree import BasicBolt, Spout, Topology, TopologyBuilder
+from tupletree._coord.caching import CachingStore
 from tupletree._coord.session import connect, disconnect
 from tupletree._coord.store import Store
+from tupletree.client import TopologySummary
 from tupletree.component import BasicCollector
+from tupletree.errors import UnavailableError
 from tupletree.testing import DevCluster, ProcessInfo, wait_until
 from tupletree.tuples import Tuple
 
@@ -193,7 +196,7 @@ class Measured:
         (other,) = [one for one in self._cluster.processes if one.role == "nimbus"]
         wait_until(lambda: self._counted(other)[2] >= 1, 120, what="the next leader's first cycle")
         led_s = time.monotonic() - began_s
-        wait_until(lambda: len(self._cluster.client.list()) >= wanted, 120, what="the next leader lists all topologies")
+        wait_until(lambda: len(self._list()) >= wanted, 120, what="the next leader lists all topologies")
         listed_s = time.monotonic() - began_s
         ready = self._arguments.topologies * self._arguments.workers
         wait_until(lambda: self._ready() >= ready, 120, what="all workers report to the next leader")
@@ -204,7 +207,14 @@ class Measured:
         }
 
     def _ready(self, name: str = "") -> int:
-        return sum(one.workers_ready for one in self._cluster.client.list() if not name or one.record.name == name)
+        return sum(one.workers_ready for one in self._list() if not name or one.record.name == name)
+
+    def _list(self) -> Sequence[TopologySummary]:
+        """Return the topologies; none while no leader answers."""
+        try:
+            return self._cluster.client.list()
+        except UnavailableError:
+            return ()
 
     def _of_role(self, role: str) -> ProcessInfo:
         return next(one for one in self._cluster.processes if one.role == role)
@@ -242,7 +252,7 @@ def session(cluster: DevCluster) -> Iterator[Store]:
     """A store of the cluster, in a session of its own."""
     client = connect(cluster.conf)
     try:
-        yield Store(client, str(cluster.conf["zookeeper.root"]))
+        yield CachingStore(client, str(cluster.conf["zookeeper.root"]))
     finally:
         disconnect(client)
 
@@ -266,10 +276,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             )
             result: dict[str, Any] = {}
             for step in steps:
-                found = step()
-                if not arguments.json:
-                    print(json.dumps(found), file=sys.stderr, flush=True)
-                result |= found
+                result |= step()
+                print(json.dumps(result), file=sys.stderr, flush=True)
             return result
         finally:
             machines.close()

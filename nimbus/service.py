@@ -146,9 +146,15 @@ class NimbusService(NimbusServicer):
             if topology_id is None:
                 topology_id = report.topology_id  # the caller is authorized for this topology
             check_report(report, topology_id, functools.partial(reconciler.leader_state.latest, topology_id))
-            reconciler.leader_state.report(report, time.monotonic())
+            leader_state = reconciler.leader_state
+            is_known = leader_state.report(report, time.monotonic())
             self._metrics.reports.inc()
-            yield rpc.WorkerReportReply(epoch=reconciler.leader_state.epoch)
+            yield rpc.WorkerReportReply(
+                epoch=leader_state.epoch,
+                takes_changes=True,
+                wants_all=not is_known,
+                next_after_s=leader_state.next_report_s(topology_id),
+            )
 
     async def _change(self, name: str, request: lifecycle.Request) -> rpc.TopologyReply:
         record = await self._leader_api.change(name, request)

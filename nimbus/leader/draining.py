@@ -42,6 +42,10 @@ class Draining:
         self._waiting = frozenset(topology_ids)
         self._quiet = {key: one for key, one in self._quiet.items() if key[0] in self._waiting}
 
+    def is_waiting(self, topology_id: str) -> bool:
+        """True if the topology waits for a kill or a rebalance."""
+        return topology_id in self._waiting
+
     def report(self, report: rpc.WorkerReport, slot: Slot, now_s: float) -> None:
         """Record a worker's report."""
         key = report.topology_id, slot

@@ -6,6 +6,7 @@ the state.
 
 from __future__ import annotations  # pure
 
+import functools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,14 +26,17 @@ from .scheduler import Slot
 from .traffic import Traffic, measured
 
 _FRESH_S = 5.0  # a worker counts as ready while its last report is at most this old
+_REPORTS_PER_S = 1000  # with more workers, each is asked to report less often than every second
+_MAX_REPORT_S = 3.0  # the longest time that a worker is asked to wait: well below the time in which a report is fresh
 
 
 @dataclass(frozen=True)
 class Reported:
     """A worker's latest report."""
 
-    report: rpc.WorkerReport
+    report: rpc.WorkerReport  # of its tasks, perhaps only those that had changed
     at_s: float  # monotonic
+    tasks: frozenset[int] = frozenset()  # all tasks of the worker
 
 
 class LeaderState:
@@ -48,21 +52,33 @@ class LeaderState:
         self._statistics: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
 
-    def report(self, report: rpc.WorkerReport, now_s: float) -> None:
-        """Record a worker's report.
+    def report(self, report: rpc.WorkerReport, now_s: float) -> bool:
+        """Record a worker's report. False if the worker's tasks are not known now, so that all must be reported.
 
         A report from a slot that is not assigned to its topology is ignored, and so are the metrics of tasks that the
         topology does not have. Memory use is thus bounded by the size of the submitted topologies.
         """
         slot = Slot(report.supervisor_id, report.port)
-        if self.liveness.on_report(report.topology_id, slot, now_s):
-            leave_out_unknown(report, self._last_tasks[report.topology_id])
-            report, statuses = split(report)
-            self.draining.report(report, slot, now_s)
-            self.reports[report.topology_id, slot] = Reported(report, now_s)
-            statistics = self.statistics(report.topology_id)
-            statistics.report(report, now_s, statuses)
-            statistics.end_silent_workers(self._last_tasks[report.topology_id])
+        if not self.liveness.on_report(report.topology_id, slot, now_s):
+            return False
+        leave_out_unknown(report, self._last_tasks[report.topology_id])
+        report, statuses = split(report)
+        self.draining.report(report, slot, now_s)
+        key = report.topology_id, slot
+        tasks = frozenset(one.task_id for one in report.tasks)
+        before = self.reports.get(key) if report.only_changes else None
+        same = before.tasks - tasks if before is not None and before.report.worker_id == report.worker_id else None
+        self.reports[key] = Reported(report, now_s, tasks | same if same else tasks)
+        statistics = self.statistics(report.topology_id)
+        is_known = statistics.report(report, now_s, statuses, same or ())
+        statistics.end_silent_workers(self._last_tasks[report.topology_id])
+        return is_known and (same is not None or not report.only_changes)
+
+    def next_report_s(self, topology_id: str) -> float:
+        """Return the time after which a worker of the topology is to report again; 0: as soon as it usually does."""
+        if self.liveness.workers <= _REPORTS_PER_S or self.draining.is_waiting(topology_id):
+            return 0.0
+        return min(_MAX_REPORT_S, self.liveness.workers / _REPORTS_PER_S)
 
     def is_ready(self, topology_id: str, slot: Slot, now_s: float) -> bool:
         """True if the worker in a slot has recently reported that it is ready."""
@@ -128,6 +144,7 @@ def timeouts(confs: Mapping[str, str]) -> dict[str, float]:
     return {one: float(value) for one, value in found.items() if isinstance(value, int | float)}
 
 
+@functools.lru_cache(4096)
 def _timeout(conf_json: str) -> object:
     try:
         conf = json.loads(conf_json or "{}")

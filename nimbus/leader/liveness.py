@@ -45,6 +45,11 @@ class Liveness:
         self._lives: dict[tuple[str, Slot], _Life] = {}
         self._inherits = True  # until the first assignments are seen
 
+    @property
+    def workers(self) -> int:
+        """Number of assigned workers."""
+        return len(self._lives)
+
     def step(self, now_s: float) -> None:
         """Record that nimbus is listening. Called only by the separate clock."""
         if now_s - self._stepped_s > _MAX_GAP_S:

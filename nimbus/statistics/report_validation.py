@@ -6,7 +6,8 @@ therefore have bounds that no worker reaches in its lifetime, and the number and
 
 from __future__ import annotations  # pure
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import Any, Final
 
@@ -43,21 +44,21 @@ def check_report(report: rpc.WorkerReport, topology_id: str, known: Known) -> No
     for stats in report.tasks:
         if stats == known(stats.task_id):
             continue
-        _check_figures(stats.task_id, _of_task(stats))
-        _check_figures(stats.task_id, (stats.call_s,))
+        figures = [*_of_task(stats), stats.call_s]
         _check_names(stats.component_id)
         if max(len(stats.streams), len(stats.inputs)) > MAX_STREAMS:
             raise ProtocolError(f"task {stats.task_id} reports more than {MAX_STREAMS} streams")
         for buckets in (stats.process_buckets, stats.complete_buckets):
             if len(buckets) > MAX_BUCKETS:
                 raise ProtocolError(f"task {stats.task_id} reports more than {MAX_BUCKETS} buckets of latencies")
-            _check_figures(stats.task_id, (max(buckets, default=0),))  # buckets are unsigned
+            figures.append(max(buckets, default=0))  # buckets are unsigned
         for stream in stats.streams:
             _check_names(stream.stream)
-            _check_figures(stats.task_id, _of_stream(stream))
+            figures += _of_stream(stream)
         for one in stats.inputs:
             _check_names(one.source_component, one.stream)
-            _check_figures(stats.task_id, _of_input(one))
+            figures += _of_input(one)
+        _check_figures(stats.task_id, figures)
 
 
 def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
@@ -71,9 +72,11 @@ def leave_out_unknown(report: rpc.WorkerReport, last_task: int) -> None:
         report.tasks.extend(known)
 
 
-def _check_figures(task_id: int, figures: Iterable[float]) -> None:
+def _check_figures(task_id: int, figures: Collection[float]) -> None:
+    if min(figures) >= 0 and max(figures) <= MAX_COUNTED and not math.isnan(sum(figures)):
+        return
     for figure in figures:
-        if not 0 <= figure <= MAX_COUNTED:  # also rejects NaN
+        if not 0 <= figure <= MAX_COUNTED:
             raise ProtocolError(f"task {task_id} reports a metric out of range: {figure:g}")
 
 

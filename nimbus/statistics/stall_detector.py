@@ -47,6 +47,7 @@ class Movement:
         "_failed_s",
         "_fails_since_s",
         "_last",
+        "_repeated",
         "_reported_s",
         "_works_since_s",
         "executed",
@@ -58,15 +59,18 @@ class Movement:
         self._failed = stats.failed  # failures counted at the last ack
         self._failed_s = -math.inf
         self._works_since_s = now_s
+        self._repeated = False  # since the last report that was different
         self.executed = executed(stats)  # tuples of user streams, without ticks
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
         """Record the next report of the same incarnation, equal to the last report."""
-        self._last, self._reported_s = stats, now_s
+        self._last, self._reported_s, self._repeated = stats, now_s, True
 
     def on_report(self, stats: rpc.TaskStats, now_s: float) -> None:
         """Record the next report of the same incarnation, different from the last report."""
-        self._on_report(self._last, self._reported_s)  # for the equal reports since then
+        if self._repeated:
+            self._on_report(self._last, self._reported_s)
+            self._repeated = False
         self._on_report(stats, now_s)
 
     def _on_report(self, stats: rpc.TaskStats, now_s: float) -> None:

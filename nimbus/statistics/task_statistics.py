@@ -54,7 +54,7 @@ class TaskStatistics:
         return history
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
-        """Record the next report, equal to the last report.
+        """Record the next report, equal to the last report, or one that leaves the task out because it is equal.
 
         The new message replaces the old message, which would keep the whole earlier report in memory.
         """
@@ -128,7 +128,8 @@ class TaskStatistics:
         """Record the period in which the counters did not change."""
         if self._seen_s - self._changed_s >= CAPACITY_STEP_S:
             self._busy.append((self._changed_s, self._execute_s))
-        self._record(self._seen_s)
+        if self._seen_s > self._changed_s:
+            self._record(self._seen_s)
         history = self._history or self._begin_history(self._seen_s)
         if self._noted_s > self._changed_s:
             history.add_sample(scalars_of(self.total()), self._noted_s)

@@ -19,7 +19,7 @@ Times are seconds of a monotonic clock.
 from __future__ import annotations  # pure
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tupletree.v1 import nimbus_pb2 as rpc
@@ -63,18 +63,31 @@ class TopologyStatistics:
         self._series: dict[str, TimeSeries] = {}
         self._noted_s = self._charted_s = -math.inf
 
-    def report(self, report: rpc.WorkerReport, now_s: float, statuses: Mapping[int, str] | None = None) -> None:
+    def report(
+        self,
+        report: rpc.WorkerReport,
+        now_s: float,
+        statuses: Mapping[int, str] | None = None,
+        same: Collection[int] = (),
+    ) -> bool:
         """Record a worker's report. Late reports of a replaced incarnation are ignored.
 
-        ``statuses``: the statuses that the worker's tasks report about themselves, by task id.
+        ``statuses``: the statuses that the worker's tasks report about themselves, by task id. ``same``: the tasks of
+        the worker that the report leaves out, as they are as before. False if one of these is not known.
         """
         self._remembered.pop(report.worker_id, None)
         for stats in report.tasks:
-            self._apply(report, stats, now_s)
+            self._apply(report, _apart(stats) if report.only_changes else stats, now_s)
+        known = [task for task in map(self._tasks.get, same) if task is not None]
+        for task in known:
+            if task.worker_id == report.worker_id:
+                task.repeats(task.latest, now_s)
         self._add_samples(now_s)
         if statuses or self._statuses:
-            present = {one.task_id for one in report.tasks if self._tasks[one.task_id].worker_id == report.worker_id}
+            own = (*(one.task_id for one in report.tasks), *same)
+            present = {one for one in own if one in self._tasks and self._tasks[one].worker_id == report.worker_id}
             self._statuses.report(report.worker_id, present, statuses or {}, now_s)
+        return len(known) == len(same)
 
     def latest(self, task_id: int) -> rpc.TaskStats | None:
         """Return the last report of a task."""
@@ -253,6 +266,13 @@ class TopologyStatistics:
     def _include(self, task: TaskStatistics, task_id: int) -> None:
         sums = self._sums.setdefault(task.component_id, {})
         sums.setdefault(task.worker_id, WorkerSum(task.component_id)).add_task(task_id, task)
+
+
+def _apart(stats: rpc.TaskStats) -> rpc.TaskStats:
+    """Return a copy that does not keep the rest of its report in memory: the task may have no news for long."""
+    found = rpc.TaskStats()
+    found.CopyFrom(stats)
+    return found
 
 
 def summarize(

@@ -453,7 +453,7 @@ class TaskStatus(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., status_json: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished")
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished", "only_changes")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
@@ -468,6 +468,7 @@ class WorkerReport(_message.Message):
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    ONLY_CHANGES_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
     supervisor_id: str
@@ -482,10 +483,17 @@ class WorkerReport(_message.Message):
     statuses: _containers.RepeatedCompositeFieldContainer[TaskStatus]
     paused: bool
     unfinished: int
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: bool = ..., unfinished: _Optional[int] = ...) -> None: ...
+    only_changes: bool
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: bool = ..., unfinished: _Optional[int] = ..., only_changes: bool = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
-    __slots__ = ("epoch",)
+    __slots__ = ("epoch", "takes_changes", "wants_all", "next_after_s")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TAKES_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    WANTS_ALL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+    takes_changes: bool
+    wants_all: bool
+    next_after_s: float
+    def __init__(self, epoch: _Optional[int] = ..., takes_changes: bool = ..., wants_all: bool = ..., next_after_s: _Optional[float] = ...) -> None: ...

@@ -236,7 +236,8 @@ class NimbusServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReportWorker(self, request_iterator, context):
-        """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered.
+        """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
+        first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
         All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -71,7 +71,8 @@ class NimbusStub:
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _grpc.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]
-    """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered.
+    """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
+    first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
     All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
     """
 
@@ -106,7 +107,8 @@ class NimbusAsyncStub(NimbusStub):
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
     """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _aio.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]  # type: ignore[assignment]
-    """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered.
+    """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
+    first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
     All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
     """
 
@@ -240,7 +242,8 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_nimbus_pb2.WorkerReport],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_nimbus_pb2.WorkerReportReply], _abc.AsyncIterator[_nimbus_pb2.WorkerReportReply]]:
-        """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered.
+        """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
+        first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
         All reports of a stream are of one topology. A stream rather than calls: a call costs nimbus twice as much.
         """
 

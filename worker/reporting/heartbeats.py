@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -125,7 +126,8 @@ class Reporter:
     """Sender of heartbeats and statistics, every ``worker.heartbeat.frequency.secs``."""
 
     def __init__(self, launch: LaunchFile, engine: Engine, store: Store) -> None:
-        self.is_ready = False
+        self._is_ready = False
+        self._has_news = asyncio.Event()  # set when the worker gets ready or unready
         self.assignment_version = 0
         self.http_port = 0  # until the worker listens
         self._launch = launch
@@ -135,6 +137,17 @@ class Reporter:
         self._started_s = time.monotonic()
         self._calls = CallDurations()
         self._leader: ReportStream | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """The readiness to report. A change is reported at once."""
+        return self._is_ready
+
+    @is_ready.setter
+    def is_ready(self, is_ready: bool) -> None:
+        if is_ready != self._is_ready:
+            self._is_ready = is_ready
+            self._has_news.set()
 
     async def beat(self, unwanted: Callable[[], None]) -> None:
         """Send heartbeats to the supervisor forever. ``unwanted`` is called if the reply tells this worker to stop."""
@@ -162,19 +175,23 @@ class Reporter:
                 await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
 
     async def report(self) -> None:
-        """Send task statistics to the leading nimbus forever."""
+        """Send task statistics to the leading nimbus forever, as often as the nimbus needs them."""
         while True:
+            needed_s = 0.0
+            self._has_news.clear()
             try:
                 if self._leader is None:
                     leadership = await asyncio.to_thread(self._store.leadership)
                     self._leader = ReportStream(leadership.address) if leadership is not None else None
                 if self._leader is not None:
-                    await self._leader.report(await self._report())
+                    needed_s = await self._leader.report(await self._report())
             except REPORT_ERRORS:
                 if self._leader is not None:
                     await self._leader.close()
                     self._leader = None
-            await asyncio.sleep(self._launch.conf["worker.heartbeat.frequency.secs"])
+            pause_s = max(needed_s, self._launch.conf["worker.heartbeat.frequency.secs"])
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_news.wait(), pause_s)
 
     async def _report(self) -> nimbus_pb2.WorkerReport:
         launch, (is_paused, unfinished) = self._launch, self._engine.unfinished()

@@ -253,9 +253,15 @@ def test_reports_add_up_over_incarnations_and_make_a_topology_ready(
     send_report(leader, report(topology_id, "r", 1, "w2", stats(10)))
     send_report(leader, report(topology_id, "r", 1, "w1", stats(101)))
     assert (split().total.executed, split().total.queued, split().total.streams[0].transferred) == (110, 5, 220)
+    changed = report(topology_id, "r", 1, "w2", stats(11))
+    changed.only_changes = True
+    assert send_report(leader, changed).wants_all  # the complete report before was of another worker
+    send_report(leader, report(topology_id, "r", 1, "w2", stats(11)))
+    answer = send_report(leader, changed)
+    assert (answer.takes_changes, answer.wants_all, split().total.executed) == (True, False, 111)
     found = client.describe(name)
     assert (found.summary.workers_ready, found.summary.workers_used) == (1, 1)
-    assert found.workers[0].worker_id in {"w1", "w2"}
+    assert found.workers[0].worker_id == "w2"
     assert found.workers[0].tasks == (1, 2, 3, 4)
     assert 0 < split().capacity < 1
     shared.store.report_error(topology_id, pb.ComponentError(component_id="split", message="bad", at_unix_s=1))
