@@ -10,6 +10,7 @@ from __future__ import annotations  # pure
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tupletree._coord.versioned import Versioned
 from tupletree.parallelism import executors_of_record
@@ -18,6 +19,7 @@ from tupletree.v1 import topology_pb2 as pb
 from . import lifecycle
 from .free_capacity import FreeCapacity
 from .scheduler import Placement, Request, Slot, place, place_from_scratch
+from .settled import Settled
 from .shard_placement import Acker, Shard, place_shards
 from .traffic import Traffic, bring_together
 
@@ -39,6 +41,11 @@ class Snapshot:
     unread_records: Mapping[str, str] = field(default_factory=dict)  # reasons, by topology id
     unread_assignments: Mapping[str, str] = field(default_factory=dict)
     traffic: Mapping[str, Traffic] = field(default_factory=dict)  # of the topologies to be placed, by topology id
+
+    @cached_property
+    def dead_topologies(self) -> frozenset[str]:
+        """The topologies with dead workers."""
+        return frozenset(topology_id for topology_id, _ in self.dead)
 
 
 @dataclass(frozen=True)
@@ -75,20 +82,25 @@ Change = Remove | Update | Failure
 
 def to_be_placed(snapshot: Snapshot) -> Iterable[pb.TopologyRecord]:
     """Return the topologies that run and are about to be placed: those with dead workers, and those that rebalance."""
-    dead = {topology_id for topology_id, _ in snapshot.dead}
+    dead = snapshot.dead_topologies
     records = (stored.value for stored in snapshot.records.values())
     return [one for one in records if one.id in dead or one.status == lifecycle.REBALANCING]
 
 
-def decide(snapshot: Snapshot) -> list[Change]:
+def decide(snapshot: Snapshot, settled: Settled | None = None) -> list[Change]:
     """Return the changes to make, in order. Empty when the cluster is in the desired state.
 
     Changes are independent: a change that cannot be written does not affect the others. A topology whose record or
     assignment cannot be read is left unchanged. A killed topology is removed even if its assignment cannot be read.
+
+    ``settled``: the topologies that need not be looked at; updated.
     """
     changes: list[Change] = []
-    room = _room(snapshot)
-    for record in sorted(snapshot.records.values(), key=lambda one: (one.value.submitted_unix_s, one.value.id)):
+    settled = Settled() if settled is None else settled
+    settled.observe(snapshot)
+    open_ = [record for one, record in snapshot.records.items() if not _is_settled(snapshot, settled, one)]
+    room = _room(snapshot) if open_ else FreeCapacity((), {}, {})
+    for record in sorted(open_, key=lambda one: (one.value.submitted_unix_s, one.value.id)):
         topology_id = record.value.id
         if topology_id in snapshot.held or topology_id in snapshot.unread_records:
             continue
@@ -97,6 +109,8 @@ def decide(snapshot: Snapshot) -> list[Change]:
         except Exception as error:
             change = Failure(topology_id, f"planning its changes failed: {type(error).__name__}: {error}")
         if change is None:
+            if _has_all_workers(snapshot, record.value):
+                settled.add(snapshot, topology_id)
             continue
         changes.append(change)
         if isinstance(change, Update) and change.assignment is not None:
@@ -106,6 +120,20 @@ def decide(snapshot: Snapshot) -> list[Change]:
     leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)
     changes += [Remove(one, -1, f"Leftover nodes of removed topology {one} are removed.") for one in leftovers]
     return changes
+
+
+def _is_settled(snapshot: Snapshot, settled: Settled, topology_id: str) -> bool:
+    is_faulty = topology_id in snapshot.dead_topologies or topology_id in snapshot.unread_assignments
+    return not is_faulty and settled.has(snapshot, topology_id)
+
+
+def _has_all_workers(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
+    """True if neither time nor free slots would change a decision about the topology."""
+    found = snapshot.assignments.get(record.id)
+    if found is None or record.id in snapshot.dead_topologies or lifecycle.is_waiting(record):
+        return False
+    workers, executors = found.value.workers, len(executors_of_record(record))
+    return len(workers) == min(record.workers, executors) and sum(len(one.executors) for one in workers) == executors
 
 
 def _room(snapshot: Snapshot) -> FreeCapacity:

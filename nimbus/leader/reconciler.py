@@ -32,6 +32,7 @@ from .leader_state import LeaderState, timeouts
 from .liveness import Placements
 from .planner import Change, Failure, Remove, Update, decide, placement_of, to_be_placed
 from .scheduler import Slot
+from .settled import Settled
 from .stats_store import StatsStore
 
 log = logging.getLogger("tupletree.nimbus")
@@ -68,6 +69,7 @@ class Reconciler:
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._drained: frozenset[str] = frozenset()
         self._placements: Placements = {}
+        self._settled = Settled()
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._stats_store = StatsStore(store, election, leader_state)
@@ -184,7 +186,7 @@ class Reconciler:
         alive = self.ackers.alive()
         snapshot = cluster_state.snapshot(state, self.leader_state.epoch, alive, dead, held, self._drained)
         snapshot = replace(snapshot, traffic=self.leader_state.traffic(to_be_placed(snapshot), now_s))
-        changes = await leading.run(decide, snapshot)
+        changes = await leading.run(decide, snapshot, self._settled)
         self.leader_state.failed_writes.forget_finished({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, state) for change in changes])
         dues = [due for one in state.records.values() if (due := lifecycle.next_due(one.value)) is not None]
