@@ -29,6 +29,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ from tupletree.testing import DevCluster, ProcessInfo, wait_until
 from tupletree.tuples import Tuple
 
 LARGE: Final = "large"
+SUBMITTERS: Final = 8  # submissions under way together
 _SILENT: Final = re.compile(r"^(\S+) \S+ \S+ worker\.silent topology=(\S+) slot=(\S+):\d+$", re.MULTILINE)
 _WRITTEN: Final = re.compile(r"^(\S+) \S+ \S+ assignment\.written topology=(\S+) ", re.MULTILINE)
 _START_S: Final = 900.0
@@ -126,8 +128,12 @@ class Measured:
         given = self._arguments
         began_s = time.monotonic()
         built = topology(given.workers * given.executors)
-        for number in range(given.topologies):
-            self._cluster.client.submit(f"t{number}", built, {"topology.workers": given.workers})
+        conf = {"topology.workers": given.workers}
+        submit = self._cluster.client.submit
+        with ThreadPoolExecutor(SUBMITTERS) as pool:
+            pending = [pool.submit(submit, f"t{number}", built, conf) for number in range(given.topologies)]
+            for one in pending:
+                one.result()
         wanted = given.topologies * given.workers
         wait_until(lambda: self._ready() >= wanted, _START_S, what=f"{wanted} workers report")
         return {"all_started_s": round(time.monotonic() - began_s, 1)}

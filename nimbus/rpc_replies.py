@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> rpc.TopologySummary
     placement = placement_of(view.assignment(record.id))
     ready = [slot for slot in placement if view.leader_state.is_ready(record.id, slot, view.now_s)]
     return rpc.TopologySummary(
-        record=shown(record, view.leader_state.unfinished(record.id)),
+        record=shown(record, view.leader_state.unfinished(record.id) if record.HasField("pending") else 0),
         workers_used=len(placement),
         executors_total=len(executors_of_record(record)),
         tasks_total=sum(record.tasks.values()),
@@ -83,6 +84,7 @@ def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:
     return found
 
 
+@functools.lru_cache(1024)
 def _masked(conf_json: str) -> str:
     """Return a configuration with secrets masked; "" if malformed, so that one topology does not fail a whole list."""
     try:

@@ -22,7 +22,7 @@ from ..statistics.topology_statistics import TopologyStatistics
 from .draining import Draining
 from .failed_writes import FailedWrites
 from .liveness import Liveness, Placements
-from .scheduler import Slot
+from .scheduler import Executor, Slot
 from .traffic import Traffic, measured
 
 _FRESH_S = 5.0  # a worker counts as ready while its last report is at most this old
@@ -48,6 +48,7 @@ class LeaderState:
         self.draining = Draining()
         self.reports: dict[tuple[str, Slot], Reported] = {}
         self.failed_writes = FailedWrites()
+        self._placements: Placements = {}
         self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
         self._statistics: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
@@ -112,11 +113,16 @@ class LeaderState:
     def assigned(self, placements: Placements, topology_ids: Collection[str], now_s: float) -> None:
         """Apply the stored assignments, and forget workers and topologies that are gone."""
         self.liveness.assigned(placements, now_s)
+        same = {one for one, slots in placements.items() if slots is self._placements.get(one)}
         self._last_tasks = {
-            topology_id: max((executor[-1] for executors in slots.values() for executor in executors), default=0)
-            for topology_id, slots in placements.items()
+            one: self._last_tasks[one] if one in same else last_task(slots) for one, slots in placements.items()
         }
-        self.reports = {key: reported for key, reported in self.reports.items() if key[1] in placements.get(key[0], ())}
+        self.reports = {
+            key: reported
+            for key, reported in self.reports.items()
+            if key[0] in same or key[1] in placements.get(key[0], ())
+        }
+        self._placements = dict(placements)
         self._statistics = {one: kept for one, kept in self._statistics.items() if one in topology_ids}
 
     @contextmanager
@@ -133,6 +139,11 @@ class LeaderState:
     @property
     def blobs_in_use(self) -> set[str]:
         return set(self._submitting.values())
+
+
+def last_task(slots: Mapping[Slot, tuple[Executor, ...]]) -> int:
+    """Return the highest task id in a placement; 0 if it is empty."""
+    return max((executor[-1] for executors in slots.values() for executor in executors), default=0)
 
 
 def timeouts(confs: Mapping[str, str]) -> dict[str, float]:

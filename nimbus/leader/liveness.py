@@ -42,13 +42,15 @@ class Liveness:
         self._launch_s = launch_s
         self._began_s = now_s
         self._stepped_s = now_s
-        self._lives: dict[tuple[str, Slot], _Life] = {}
+        self._placements: Placements = {}
+        self._lives: dict[str, dict[Slot, _Life]] = {}  # by topology id
+        self._workers = 0
         self._inherits = True  # until the first assignments are seen
 
     @property
     def workers(self) -> int:
         """Number of assigned workers."""
-        return len(self._lives)
+        return self._workers
 
     def step(self, now_s: float) -> None:
         """Record that nimbus is listening. Called only by the separate clock."""
@@ -57,21 +59,35 @@ class Liveness:
         self._stepped_s = now_s
 
     def assigned(self, placements: Placements, now_s: float) -> None:
-        """Apply the stored assignments. A worker whose executors changed counts as newly assigned."""
+        """Apply the stored assignments. A worker whose executors changed counts as newly assigned.
+
+        A placement that is the same object as before is not looked at again: do not change it.
+        """
         lives = {}
         for topology_id, placement in placements.items():
-            for slot, executors in placement.items():
-                before = self._lives.get((topology_id, slot))
-                if before is not None and before.executors == executors:
-                    lives[topology_id, slot] = before
-                else:
-                    lives[topology_id, slot] = _Life(executors, None if self._inherits else now_s)
-        self._lives = lives
+            before = self._lives.get(topology_id, {})
+            if placement is not self._placements.get(topology_id):
+                before = self._changed(before, placement, now_s)
+            lives[topology_id] = before
+        self._placements, self._lives = dict(placements), lives
+        self._workers = sum(map(len, lives.values()))
         self._inherits = False
+
+    def _changed(
+        self, before: Mapping[Slot, _Life], placement: Mapping[Slot, tuple[Executor, ...]], now_s: float
+    ) -> dict[Slot, _Life]:
+        """Return the workers of a topology in its new placement."""
+        lives = {}
+        for slot, executors in placement.items():
+            one = before.get(slot)
+            if one is None or one.executors != executors:
+                one = _Life(executors, None if self._inherits else now_s)
+            lives[slot] = one
+        return lives
 
     def on_report(self, topology_id: str, slot: Slot, now_s: float) -> bool:
         """Record a worker's report. False if no worker is assigned to the slot."""
-        life = self._lives.get((topology_id, slot))
+        life = self._lives.get(topology_id, {}).get(slot)
         if life is None:
             return False
         life.reported_at_s = now_s
@@ -92,12 +108,13 @@ class Liveness:
 
     def _deadlines(self, timeouts_s: Mapping[str, float]) -> list[tuple[tuple[str, Slot], float]]:
         deadlines = []
-        for key, life in self._lives.items():
-            timeout_s = max(self._timeout_s, timeouts_s.get(key[0], 0.0))
-            at_s = self._began_s + timeout_s
-            if life.reported_at_s is not None:
-                at_s = max(at_s, life.reported_at_s + timeout_s)
-            elif life.assigned_at_s is not None:
-                at_s = max(at_s, life.assigned_at_s + self._launch_s)
-            deadlines.append((key, at_s))
+        for topology_id, lives in self._lives.items():
+            timeout_s = max(self._timeout_s, timeouts_s.get(topology_id, 0.0))
+            for slot, life in lives.items():
+                at_s = self._began_s + timeout_s
+                if life.reported_at_s is not None:
+                    at_s = max(at_s, life.reported_at_s + timeout_s)
+                elif life.assigned_at_s is not None:
+                    at_s = max(at_s, life.assigned_at_s + self._launch_s)
+                deadlines.append(((topology_id, slot), at_s))
         return deadlines

@@ -168,6 +168,22 @@ def placement_of(assignment: pb.Assignment) -> Placement:
     }
 
 
+class PlacementCache:
+    """The placements of stored assignments: the same object for as long as the stored assignment is the same object."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Versioned[pb.Assignment], Placement]] = {}
+
+    def placements(self, assignments: Mapping[str, Versioned[pb.Assignment]]) -> dict[str, Placement]:
+        """Return the placement of each assignment, by topology id. Do not change them."""
+        known, self._known = self._known, {}
+        for topology_id, stored in assignments.items():
+            before = known.get(topology_id)
+            is_same = before is not None and before[0] is stored
+            self._known[topology_id] = before if before and is_same else (stored, placement_of(stored.value))
+        return {one: placement for one, (_, placement) in self._known.items()}
+
+
 def shards_of(assignment: pb.Assignment) -> list[Shard]:
     return [
         Shard(one.acker_id, one.address, one.draining_acker_id, one.draining_address)

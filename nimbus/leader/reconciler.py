@@ -30,7 +30,7 @@ from .acker_health import AckerHealth
 from .cluster_figures import figures
 from .leader_state import LeaderState, timeouts
 from .liveness import Placements
-from .planner import Change, Failure, Remove, Update, decide, placement_of, to_be_placed
+from .planner import Change, Failure, PlacementCache, Remove, Update, decide, to_be_placed
 from .scheduler import Slot
 from .settled import Settled
 from .stats_store import StatsStore
@@ -69,6 +69,7 @@ class Reconciler:
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._drained: frozenset[str] = frozenset()
         self._placements: Placements = {}
+        self._placed = PlacementCache()
         self._settled = Settled()
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
@@ -174,7 +175,7 @@ class Reconciler:
         self._state = None
         state = self._with_known(await leading.run(cluster_state.load, self._store))
         self._notice(state)
-        placements, self._timeouts_s = await leading.run(_known, state)
+        placements, self._timeouts_s = await leading.run(_known, state, self._placed)
         now_s = time.monotonic()
         self.leader_state.assigned(placements, state.records.keys() | state.unread.keys(), now_s)
         dead = self.leader_state.liveness.dead(self._timeouts_s, now_s)
@@ -316,7 +317,7 @@ class Reconciler:
             await asyncio.wait_for(self._woken.wait(), seconds)
 
 
-def _known(state: cluster_state.ClusterState) -> tuple[Placements, dict[str, float]]:
+def _known(state: cluster_state.ClusterState, placed: PlacementCache) -> tuple[Placements, dict[str, float]]:
     """Return the input of liveness: the slots of workers, and the timeouts that topologies set for themselves."""
-    placements = {one: placement_of(stored.value) for one, stored in state.assignments.items()}
-    return placements, timeouts({one: stored.value.conf_json for one, stored in state.records.items()})
+    confs = {one: stored.value.conf_json for one, stored in state.records.items()}
+    return placed.placements(state.assignments), timeouts(confs)

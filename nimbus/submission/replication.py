@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import grpc
 import grpc.aio
@@ -56,11 +56,12 @@ class Replication:
         """
         async with self._lock:
             records = await asyncio.to_thread(self._store.topologies)
+            live = [stored.value for stored in records.values() if stored.value.status != lifecycle.KILLED]
             missing = []
-            for stored in records.values():
-                record = stored.value
-                if record.status != lifecycle.KILLED and not await self._has(record) and not await self._fetch(record):
-                    missing.append(record)
+            for one in await disk.run(self._lacking, live):
+                is_lacking = await disk.run(self._lacking, [one])  # another topology can have the same bundle
+                if is_lacking and not await self._fetch(one):
+                    missing.append(one)
             await disk.run(self._sweep, records, in_use)
             return missing
 
@@ -69,8 +70,9 @@ class Replication:
         others = await self._others()
         await asyncio.gather(*(self._wait_for(record, address, timeout_s) for address in others))
 
-    async def _has(self, record: TopologyRecord) -> bool:
-        return await disk.run(self._blobs.has, record.bundle_sha256, record.bundle_bytes)
+    def _lacking(self, records: Iterable[TopologyRecord]) -> list[TopologyRecord]:
+        """Return the records whose bundle this nimbus does not hold."""
+        return [one for one in records if not self._blobs.has(one.bundle_sha256, one.bundle_bytes)]
 
     async def _fetch(self, record: TopologyRecord) -> bool:
         for address in await self._others():
