@@ -265,7 +265,7 @@ def session(cluster: DevCluster) -> Iterator[Store]:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run once on a fresh cluster and return the metrics."""
-    conf = {"nimbus.task.timeout.secs": arguments.task_timeout}
+    conf = {"nimbus.task.timeout.secs": arguments.task_timeout, "zookeeper.session.timeout": 30_000}
     with DevCluster(supervisors=0, slots=1, ackers=1, nimbuses=2, conf=conf) as cluster, session(cluster) as store:
         machines = Machines(cluster, arguments)
         try:
