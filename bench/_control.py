@@ -9,6 +9,7 @@ from tupletree._coord.forms import encode
 from tupletree._coord.store import Store
 from tupletree.nimbus.leader import cluster_state
 from tupletree.nimbus.leader.planner import decide
+from tupletree.nimbus.leader.settled import Settled
 from tupletree.nimbus.leader.shard_placement import Acker
 from tupletree.supervisor.local_assignment import plan_work
 from tupletree.v1 import topology_pb2 as pb
@@ -23,11 +24,14 @@ def costs(store: Store, cost: Cost) -> dict[str, Any]:
     ackers = {one.id: Acker(f"{one.host}:{one.grpc_port}") for one in state.ackers.values()}
     nothing: frozenset[Any] = frozenset()
 
-    def decision() -> list[Any]:
-        return decide(cluster_state.snapshot(state, 1, ackers, nothing, nothing, nothing))
+    def decision(settled: Settled) -> list[Any]:
+        return decide(cluster_state.snapshot(state, 1, ackers, nothing, nothing, nothing), settled)
 
+    settled = Settled()
+    decision(settled)
     return {
-        "decide_ms": cost(decision),
+        "decide_ms": cost(lambda: decision(settled)),
+        "decide_all_ms": cost(lambda: decision(Settled())),
         "load_ms": cost(lambda: cluster_state.load(store)),
         "supervisor_ms": cost(lambda: _supervisor(store)),
     }
@@ -35,10 +39,11 @@ def costs(store: Store, cost: Cost) -> dict[str, Any]:
 
 def _supervisor(store: Store) -> Mapping[int, Any]:
     """Take the snapshot of a supervisor."""
-    machine, found = "machine-0000", store.assignments()
-    assignments = [one.value for one in found.values()]
-    mine = {one.topology_id for one in assignments if any(w.supervisor_id == machine for w in one.workers)}
-    records = {key: one.value for key, one in store.topologies_of(mine).items()}
+    machine = "machine-0000"
+    with store.snapshot():
+        assignments = [one.value for one in store.assignments().values()]
+        mine = {one.topology_id for one in assignments if any(w.supervisor_id == machine for w in one.workers)}
+        records = {key: one.value for key, one in store.topologies_of(mine).items()}
     return plan_work(assignments, records, machine, range(20_000, 20_010), 30.0)
 
 
@@ -47,11 +52,12 @@ def view_cost(store: Store, name: str, cost: Cost) -> dict[str, Any]:
     record = next(one.value for one in store.topologies().values() if one.value.name == name)
 
     def look() -> object:
-        stored, assignment = store.topology(record.id), store.assignment(record.id)
+        with store.snapshot():
+            stored, assignment = store.topology(record.id), store.assignment(record.id)
+            presences = store.worker_presences(record.id)
         assert stored is not None and assignment is not None
         first = assignment.value.workers[0]
-        slot = f"{first.supervisor_id}:{first.port}"
-        return view(slot, stored.value, assignment.value, store.worker_presences(record.id))
+        return view(f"{first.supervisor_id}:{first.port}", stored.value, assignment.value, presences)
 
     return {"view_ms": cost(look)}
 

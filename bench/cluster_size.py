@@ -7,7 +7,8 @@ worker, every second. No tuple flows. Each topology has ``--workers`` workers wi
 which a share ``--busy`` has processed tuples since the last report. A supervisor has ``--slots`` slots. Figures:
 
 ``nimbus_cores``: processor time of the leader per second while all workers report, ``report_ms`` the same per report.
-``decide_ms``, ``cycle_ms``: processor time of a decision when nothing changes, and the duration of a whole cycle.
+``decide_ms``, ``decide_all_ms``: processor time of a decision when nothing has changed, and when every topology must be
+looked at. ``load_ms``: processor time of a cycle's reads; ``cycle_ms``: the duration of a whole cycle.
 ``supervisor_ms``, ``view_ms``: processor time that a supervisor takes for its regular snapshot, and a worker of the
 large topology for its. ``placed_s``, ``started_s``: from the submission of a topology of ``--large`` executors until it
 is assigned, and until all its workers have reported. ``moved_s``: from the log line of a lost machine's silent worker

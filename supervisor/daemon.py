@@ -214,14 +214,15 @@ class SupervisorDaemon:
     def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord], frozenset[str]]:
         """Return all assignments, the records of topologies assigned to this supervisor, and the ids of topologies with
         an unreadable assignment or record."""
-        found = store.assignments()
-        assignments = [one.value for one in found.values()]
-        mine = {
-            assignment.topology_id
-            for assignment in assignments
-            if any(worker.supervisor_id == self._supervisor_id for worker in assignment.workers)
-        }
-        records = store.topologies_of(mine)
+        with store.snapshot():
+            found = store.assignments()
+            assignments = [one.value for one in found.values()]
+            mine = {
+                assignment.topology_id
+                for assignment in assignments
+                if any(worker.supervisor_id == self._supervisor_id for worker in assignment.workers)
+            }
+            records = store.topologies_of(mine)
         unread = frozenset(found.unreadable.keys() | records.unreadable.keys())
         return assignments, {topology_id: one.value for topology_id, one in records.items()}, unread
 

@@ -84,13 +84,15 @@ def load_view(store: Store, launch: LaunchFile, *, is_synced: bool = False) -> A
     topology_id = launch.topology_id
     if is_synced:
         store.sync()
-    record = store.topology(topology_id)
-    assignment = store.assignment(topology_id)
+    with store.snapshot():
+        record = store.topology(topology_id)
+        assignment = store.assignment(topology_id)
+        presences = store.worker_presences(topology_id)
     return view(
         launch.slot,
         record.value if record is not None else None,
         assignment.value if assignment is not None else None,
-        store.worker_presences(topology_id),
+        presences,
     )
 
 

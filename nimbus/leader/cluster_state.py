@@ -54,17 +54,20 @@ def load(store: Store) -> ClusterState:
     Assignments are read before records. An assignment without a record is therefore a leftover, never a topology that
     was created in between. The same holds for an unreadable assignment without a record.
     """
-    assignments = store.assignments()
-    records = store.topologies()
-    known = records.keys() | records.unreadable.keys()
-    workers = {one: {Slot(*key) for key in keys} for one, keys in store.worker_slots(known).items()}
+    with store.snapshot():
+        assignments = store.assignments()
+        records = store.topologies()
+        known = records.keys() | records.unreadable.keys()
+        slots = store.worker_slots(known)
+        supervisors, ackers = store.supervisors(), store.ackers()
+    workers = {one: {Slot(*key) for key in keys} for one, keys in slots.items()}
     unread = {one: why for one, why in assignments.unreadable.items() if one in known}
     leftovers = {one: Versioned(pb.Assignment(topology_id=one), -1) for one in assignments.unreadable.keys() - known}
     return ClusterState(
         records,
         {**assignments, **leftovers},
-        store.supervisors(),
-        store.ackers(),
+        supervisors,
+        ackers,
         workers,
         records.unreadable,
         unread,

@@ -8,7 +8,9 @@ daemon thus costs what has changed since the last snapshot, however large the cl
                               +--(connection lost)--> unverified --> one request for its version: current or read again
 
 A snapshot is as recent as one of ``Store``: before values are returned again, one request asks whether there are events
-of watches. ZooKeeper sends them before the answer, and they are handled before the snapshot goes on.
+of watches. ZooKeeper sends them before the answer, and they are handled before the snapshot goes on. Inside the context
+``snapshot`` that happens once, and again after each read of ZooKeeper: a value that is returned is thus never older
+than one that was returned before it.
 
 All snapshots share the values: do not change them.
 """
@@ -16,7 +18,8 @@ All snapshots share the values: do not change them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -50,10 +53,25 @@ class CachingStore(Store):
         super().__init__(client, root)
         self._nodes: dict[str, _Entry] = {}
         self._folders: dict[str, _Entry] = {}
+        self._thread = threading.local()  # depth: of nested snapshots; is_fresh: no event can have come since the last
         client.add_listener(self._on_state)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        depth = getattr(self._thread, "depth", 0)
+        self._thread.depth = depth + 1
+        self._thread.is_fresh = depth > 0 and self._thread.is_fresh
+        try:
+            yield
+        finally:
+            self._thread.depth = depth
+
     def _catch_up(self) -> None:
-        """Wait until every watch that has fired before this call has been handled."""
+        """Wait until every watch that has fired before this call, or before this snapshot, has been handled."""
+        is_snapshot = getattr(self._thread, "depth", 0) > 0
+        if is_snapshot and self._thread.is_fresh:
+            return
+        self._thread.is_fresh = is_snapshot
         with translated("asking ZooKeeper for changes"):
             result(self.client.exists_async(self.root))
         handled = threading.Event()
@@ -71,6 +89,7 @@ class CachingStore(Store):
                 entry = _Entry()
                 fired = partial(self._fired, self._folders, folder, entry)
                 pending.append((folder, entry, self.client.get_children_async(folder, watch=fired)))
+                self._thread.is_fresh = False
         for folder, entry, request in pending:
             with translated(f"reading {folder}"):
                 names = result_or_none(request)
@@ -92,6 +111,7 @@ class CachingStore(Store):
                 entry = _Entry()
                 fired = partial(self._fired, self._nodes, node, entry)
                 pending.append((node, entry, self.client.get_async(node, watch=fired)))
+                self._thread.is_fresh = False
         for node, entry, request in pending:
             with translated(f"reading {node}"):
                 answer = result_or_none(request)
@@ -113,6 +133,7 @@ class CachingStore(Store):
                 entry = _Entry(before.value, before.modified)
                 fired = partial(self._fired, self._nodes, node, entry)
                 pending.append((node, entry, self.client.exists_async(node, watch=fired)))
+                self._thread.is_fresh = False
         for node, entry, request in pending:
             with translated(f"reading {node}"):
                 stat = result(request)

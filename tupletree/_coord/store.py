@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -73,6 +73,11 @@ class Store:
         """Ensure that later reads see everything that any client wrote before this call."""
         with translated("catching up with ZooKeeper"):
             result(self.client.sync_async(self.root))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read what belongs together inside the context: a store with a cache then asks less often for changes."""
+        yield
 
     # Topologies and assignments
 
@@ -284,8 +289,9 @@ class Store:
         return found[0][1] if found else None
 
     def _load_all(self, folder: str, kind: type[M], key: Callable[[M], str]) -> Found[M]:
-        (names,) = self._names([folder])
-        return self._load_named(folder, sorted(names), kind, key)
+        with self.snapshot():
+            (names,) = self._names([folder])
+            return self._load_named(folder, sorted(names), kind, key)
 
     def _load_named(self, folder: str, names: Sequence[str], kind: type[M], key: Callable[[M], str]) -> Found[M]:
         """Return the given nodes of a folder; ``key`` extracts the id that a node is named after."""

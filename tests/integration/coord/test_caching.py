@@ -29,6 +29,11 @@ def stores(open_session: Callable[[], KazooClient], zookeeper_root: str) -> tupl
 
 
 def snapshot(store: Store) -> list[object]:
+    with store.snapshot():
+        return read(store)
+
+
+def read(store: Store) -> list[object]:
     found = store.assignments(), store.topologies_of(TOPOLOGIES)
     return [
         *found,
@@ -104,7 +109,8 @@ def test_each_snapshot_is_that_of_a_store_without_a_cache(stores: tuple[CachingS
             drop_connection(cached.client)
         if step % 60 == 50:
             expire(cached.client)
-        assert snapshot(cached) == snapshot(plain), f"seed {seed}, step {step}"
+        take = draw.choice((read, snapshot))
+        assert take(cached) == read(plain), f"seed {seed}, step {step}"
 
 
 def test_an_unchanged_cluster_is_not_read_again(
@@ -120,6 +126,24 @@ def test_an_unchanged_cluster_is_not_read_again(
     assert all(again[0][one].value is before[one].value for one in TOPOLOGIES)
     assign(plain, "t3", 2)
     assert requests.of(cached.assignments)["GetData"] == 1
+
+
+def test_a_snapshot_asks_once_for_changes_and_again_after_each_read(
+    stores: tuple[CachingStore, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached, plain = stores
+    for topology_id in TOPOLOGIES:
+        assign(plain, topology_id, 1)
+        plain.client.create(paths.workers_of(plain.root, topology_id))
+        plain.client.create(paths.topology(plain.root, topology_id), encode(pb.TopologyRecord(id=topology_id)))
+    snapshot(cached)
+    requests = Requests(cached.client, monkeypatch)
+    assert requests.of(lambda: snapshot(cached)) == {"Exists": 1}
+    with cached.snapshot():
+        assert cached.assignments()["t3"].value.version == 1
+        assign(plain, "t3", 2)
+        cached.topologies_of(["new"])
+        assert cached.assignments()["t3"].value.version == 2
 
 
 def test_after_a_lost_connection_only_versions_are_asked_for(
