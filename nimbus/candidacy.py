@@ -22,6 +22,7 @@ from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import TopologyRecord
 
 from .config import NimbusConfig
+from .leader import cluster_state
 from .leader.known_leader import KnownLeader
 from .leader.leader_state import LeaderState
 from .leader.leader_watch import LeaderWatch
@@ -161,6 +162,8 @@ class Candidacy:
             own = self._known.own
             try:
                 missing = await self._replication.sync(own.leader_state.blobs_in_use if own is not None else ())
+                if own is None:  # if this nimbus leads next, it then reads only what has changed
+                    await asyncio.to_thread(cluster_state.load, self._store)
             except UnavailableError as error:
                 event(log, "replication.waits", level=logging.DEBUG, cause=error)
                 pause_s = _RETRY_S

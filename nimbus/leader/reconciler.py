@@ -43,6 +43,7 @@ _STEP_S = 1.0  # pause between two steps of the liveness clock, and longest paus
 _RETRY_S = 0.5
 _CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
+_REMEMBER_PAUSE = 30  # the statistics of a large cluster are stored at most for this part of the time
 
 
 class Reconciler:
@@ -164,10 +165,12 @@ class Reconciler:
                 return
 
     async def _remember(self) -> None:
-        if time.monotonic() >= self._remember_at_s:
-            self._remember_at_s = time.monotonic() + self._monitor_s
+        began_s = time.monotonic()
+        if began_s >= self._remember_at_s:
             memories = await self._stats_store.memories()
             await leading.run(self._stats_store.store, memories)
+            took_s = time.monotonic() - began_s
+            self._remember_at_s = began_s + max(self._monitor_s, _REMEMBER_PAUSE * took_s)
 
     async def _run_cycle(self) -> bool:
         """Run one cycle: read, decide, write. True if there were changes, even if they could not be written."""

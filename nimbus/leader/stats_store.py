@@ -1,8 +1,8 @@
 """Preserves the topologies' statistics across a change of leaders.
 
-The leader writes its sums to ``statistics/<topology>`` every ``nimbus.monitor.freq.secs``, and the next leader reads
-them when it begins. The counts of a worker since the last write are lost if the worker dies before it reports to the
-next leader.
+The leader writes its sums to ``statistics/<topology>`` every ``nimbus.monitor.freq.secs``, in a large cluster less
+often (reconciler.py), and the next leader reads them when it begins. The counts of a worker since the last write are
+lost if the worker dies before it reports to the next leader.
 """
 
 from __future__ import annotations
