@@ -43,7 +43,6 @@ _STEP_S = 1.0  # pause between two steps of the liveness clock, and longest paus
 _RETRY_S = 0.5
 _CONFLICT_PAUSE_S = 0.02
 _SETTLE_S = 1.0
-_REMEMBER_PAUSE = 30  # the statistics of a large cluster are stored at most for this part of the time
 
 
 class Reconciler:
@@ -75,7 +74,6 @@ class Reconciler:
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._stats_store = StatsStore(store, election, leader_state)
-        self._remember_at_s = time.monotonic() + monitor_s
         self._timeouts_s: dict[str, float] = {}
         self._state: cluster_state.ClusterState | None = None
         self._known: cluster_state.ClusterState | None = (
@@ -121,12 +119,15 @@ class Reconciler:
     async def run(self) -> None:
         """Lead until cancelled, or until ZooKeeper says that another nimbus leads."""
         clock = asyncio.create_task(self._keep_time())
+        memory: asyncio.Task[None] | None = None
         try:
             await self._begin()
+            memory = asyncio.create_task(self._stats_store.keep(self._monitor_s))
             while True:
                 try:
                     await self._until_settled()
-                    await self._remember()
+                    if memory.done():
+                        await memory  # raises its error
                     self._readiness.set("zookeeper", None)
                 except UnavailableError as error:
                     self._readiness.set("zookeeper", str(error))
@@ -137,6 +138,8 @@ class Reconciler:
             event(log, "leader.rule_ended", epoch=self.leader_state.epoch, cause=error)
         finally:
             clock.cancel()
+            if memory is not None:
+                memory.cancel()
             await self.ackers.close()
             await self._peers.close()
 
@@ -163,14 +166,6 @@ class Reconciler:
             self._woken.clear()
             if not await self._run_cycle():
                 return
-
-    async def _remember(self) -> None:
-        began_s = time.monotonic()
-        if began_s >= self._remember_at_s:
-            memories = await self._stats_store.memories()
-            await leading.run(self._stats_store.store, memories)
-            took_s = time.monotonic() - began_s
-            self._remember_at_s = began_s + max(self._monitor_s, _REMEMBER_PAUSE * took_s)
 
     async def _run_cycle(self) -> bool:
         """Run one cycle: read, decide, write. True if there were changes, even if they could not be written."""

@@ -1,7 +1,7 @@
 """Preserves the topologies' statistics across a change of leaders.
 
 The leader writes its sums to ``statistics/<topology>`` every ``nimbus.monitor.freq.secs``, in a large cluster less
-often (reconciler.py), and the next leader reads them when it begins. The counts of a worker since the last write are
+often, and the next leader reads them when it begins. The counts of a worker since the last write are
 lost if the worker dies before it reports to the next leader.
 """
 
@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Sequence
 
 from tupletree._coord import paths
-from tupletree._coord.leader import LeaderElection, Put
+from tupletree._coord.leader import LeaderElection, Put, Write, parts
 from tupletree._coord.store import Store
 from tupletree._log import event
-from tupletree.errors import ConflictError
+from tupletree.errors import AuthorityError, ConflictError, UnavailableError
 
 from ..statistics.stats_encoding import decode_memory, encode_memory
 from ..statistics.topology_statistics import Memory
+from ..threads import leading
 from .leader_state import LeaderState
 
 log = logging.getLogger("tupletree.nimbus")
 
 _LIMIT_BYTES = 900_000  # a ZooKeeper node holds 1 MiB
+_SHARE = 30  # storing takes at most one part in so many of the time
 _ANY_VERSION = -1  # the write is fenced by the epoch; only the leader writes here
 
 
@@ -53,6 +57,19 @@ class StatsStore:
         for topology_id, memory in found.items():
             self._leader_state.statistics(topology_id).recall(memory)
 
+    async def keep(self, pause_s: float) -> None:
+        """Store the statistics every ``pause_s``, in a large cluster less often. Ends when the leadership is over."""
+        while True:
+            await asyncio.sleep(pause_s)
+            began_s = time.monotonic()
+            try:
+                await leading.run(self.store, await self.memories())
+            except UnavailableError as error:
+                event(log, "statistics.not_kept", level=logging.DEBUG, cause=error)
+            except AuthorityError:
+                return
+            await asyncio.sleep(_SHARE * (time.monotonic() - began_s))
+
     async def memories(self) -> dict[str, Memory]:
         """Collect all statistics to keep, in the thread that owns the leader state. Yields between topologies."""
         found = {}
@@ -63,6 +80,8 @@ class StatsStore:
 
     def store(self, memories: dict[str, Memory]) -> None:
         """Write the statistics that changed. Topologies removed meanwhile are skipped. Blocks on ZooKeeper."""
+        writes: list[Write] = []
+        found: dict[str, tuple[str, bytes]] = {}  # by path
         self._shortened &= memories.keys()
         for topology_id, memory in memories.items():
             data, missing = encode_memory(memory, _LIMIT_BYTES)
@@ -72,9 +91,19 @@ class StatsStore:
                 event(log, "statistics.shortened", level=logging.WARNING, topology=topology_id, cause=cause)
             if data == self._stored.get(topology_id):
                 continue
-            self._stored[topology_id] = data
-            try:
-                write = Put(paths.statistics_of(self._store.root, topology_id), data, _ANY_VERSION)
-                self._election.write(self._leader_state.epoch, [write])
-            except ConflictError as error:
-                event(log, "statistics.not_kept", level=logging.DEBUG, topology=topology_id, cause=error)
+            path = paths.statistics_of(self._store.root, topology_id)
+            found[path] = topology_id, data
+            writes.append(Put(path, data, _ANY_VERSION))
+        for some in parts(writes):
+            self._stored.update(found[path] for path in self._write(some))
+
+    def _write(self, writes: Sequence[Write]) -> list[str]:
+        """Write in one transaction, or one by one if a topology was removed meanwhile. Return the paths written."""
+        try:
+            self._election.write(self._leader_state.epoch, writes)
+            return [one.path for one in writes]
+        except ConflictError as error:
+            if len(writes) > 1:
+                return [path for one in writes for path in self._write([one])]
+            event(log, "statistics.not_kept", level=logging.DEBUG, node=writes[0].path, cause=error)
+            return []
