@@ -47,7 +47,7 @@ from tupletree.testing import DevCluster, ProcessInfo, wait_until
 from tupletree.tuples import Tuple
 
 LARGE: Final = "large"
-SUBMITTERS: Final = 8  # submissions under way together
+SUBMITTERS: Final = 2  # submissions under way together
 _SILENT: Final = re.compile(r"^(\S+) \S+ \S+ worker\.silent topology=(\S+) slot=(\S+):\d+$", re.MULTILINE)
 _WRITTEN: Final = re.compile(r"^(\S+) \S+ \S+ assignment\.written topology=(\S+) ", re.MULTILINE)
 _START_S: Final = 900.0
