@@ -198,7 +198,7 @@ def drive(
     directory = run.directory
     names = [f"source-{index}" for index in range(run.sources)]
     cluster.client.submit(run.name, run.topology, run.conf)
-    _wait(cluster, run, [f"{name}-opened" for name in names], 60)
+    wait_told(cluster, run, [f"{name}-opened" for name in names], 60)
     pids = {
         "worker": [process.pid for process in cluster.processes if process.role == "worker"],
         "acker": [process.pid for process in cluster.processes if process.role == "acker"],
@@ -207,7 +207,7 @@ def drive(
     use = Use(pids)
     tell(directory, GO, {})
     if run.is_tracked:
-        _wait(cluster, run, names, run.timeout_s)
+        wait_told(cluster, run, names, run.timeout_s)
         use.stop()
     sinks = _wait_sinks(run)
     if not run.is_tracked:
@@ -271,7 +271,7 @@ def _wait_sinks(run: Run) -> list[Mapping[str, Any]]:
     return all_told()
 
 
-def _wait(cluster: DevCluster, run: Run, names: Sequence[str], timeout_s: float) -> None:
+def wait_told(cluster: DevCluster, run: Run, names: Sequence[str], timeout_s: float) -> None:
     """Wait until all names were told. Raises TimeoutError with the errors of the topology."""
     try:
         wait_until(lambda: all(Path(run.directory, name).exists() for name in names), timeout_s, what=", ".join(names))

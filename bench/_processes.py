@@ -1,4 +1,4 @@
-"""CPU time and memory of processes, read from /proc."""
+"""CPU time and memory of processes and of the machine, read from /proc."""
 
 from __future__ import annotations
 
@@ -31,3 +31,9 @@ def peak_rss_mb(pids: Iterable[int]) -> float:
         status = Path(f"/proc/{pid}/status").read_text()
         kilobytes += int(status.partition("VmHWM:")[2].split()[0])
     return kilobytes / 1024
+
+
+def available_mb() -> float:
+    """Return the memory that new processes can use without swapping."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) / 1024

@@ -31,9 +31,12 @@ def sentences(count: int, seed: int = SEED) -> list[str]:
     return [" ".join(next(drawn) for _ in range(length)) for length in lengths]
 
 
-def true_counts(count: int) -> Counter[str]:
-    """Return the count of each word in the first ``count`` sentences that ``Sentences`` emits."""
-    distinct = sentences(min(DISTINCT_SENTENCES, count))
+def true_counts(count: int, drawn: int = 0) -> Counter[str]:
+    """Return the count of each word in the first ``count`` sentences that ``Sentences`` emits.
+
+    ``drawn`` is the number of distinct sentences that are emitted in turn; 0: as many as ``Sentences`` draws.
+    """
+    distinct = sentences(drawn or min(DISTINCT_SENTENCES, count))
     rounds, rest = divmod(count, len(distinct))
     counts = Counter({word: number * rounds for word, number in _count(distinct).items()})
     return counts + _count(distinct[:rest])
