@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from bench.growth.curves import CURVES, Curve
 
 
 @dataclass(frozen=True)
@@ -13,7 +15,8 @@ class Section:
     """The section of one bench.
 
     ``columns``: the figures shown per case; empty: all. ``chart``: the figure in the chart. ``ratios``: a text and two
-    cases, whose charted figures are divided.
+    cases, whose charted figures are divided. ``axis``: the cases are numbers of this, so the chart is a curve.
+    ``words``: sentences on the cases.
     """
 
     name: str
@@ -23,6 +26,22 @@ class Section:
     chart_title: str = ""
     columns: Sequence[str] = ()
     ratios: Sequence[tuple[str, str, str]] = ()
+    axis: str = ""
+    words: Callable[[Mapping[str, Mapping[str, Any]]], Sequence[str]] = lambda cases: ()
+
+
+def _growth(curve: Curve) -> Section:
+    """Return the section of a curve of ``bench.growth``."""
+    return Section(
+        f"growth_{curve.name}",
+        f"Growth: {curve.title.lower()}",
+        curve.text,
+        curve.cost,
+        f"{curve.title}: {curve.unit} of {curve.item}",
+        (curve.cost, "times", *curve.columns),
+        axis=curve.axis,
+        words=curve.words,
+    )
 
 
 COSTS: Final = ("wall_s", "cpu_worker_s", "cpu_acker_s", "peak_rss_mb", "others_cores")
@@ -76,6 +95,7 @@ SECTIONS: Final = (
         "Tuples a second",
         ("tuples_per_s", "cpu_us_per_tuple", *COSTS),
     ),
+    *map(_growth, CURVES),
     Section(
         "latency",
         "Latency at a fixed rate",

@@ -80,14 +80,22 @@ def _section(section: Section, record: Record, files: dict[str, str]) -> str:
     charted = {case: figures[section.chart] for case, figures in _cases(result).items() if section.chart in figures}
     if len(charted) > 1:
         name = f"{section.name.replace('_', '-')}.svg"
-        files[f"{IMAGES}/{name}"] = _chart.bars(section.chart_title or section.chart, charted)
+        files[f"{IMAGES}/{name}"] = _drawn(section, charted)
         lines += [f"![{section.chart_title or section.chart}](images/{name})", ""]
-    lines += comparison(result) if "rows" in result else tables(result, section.columns)
+    lines += comparison(result) if "rows" in result else tables(result, section.columns, section.axis)
+    lines += [f"* {sentence}" for sentence in section.words(_cases(result))]
     for text, above, below in section.ratios:
         ratio = _ratio(_cases(result), section.chart, above, below)
         if ratio is not None:
             lines.append(f"* {text}: {ratio:.2f}")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _drawn(section: Section, charted: Mapping[str, float]) -> str:
+    title = section.chart_title or section.chart
+    if section.axis and min(charted.values()) > 0:
+        return _chart.curve(title, section.axis, {int(point): value for point, value in charted.items()})
+    return _chart.bars(title, charted)
 
 
 def _origin(record: Record) -> str:
@@ -115,8 +123,11 @@ def _ratio(cases: Mapping[str, Mapping[str, Any]], figure: str, above: str, belo
     return float(cases[above][figure] / cases[below][figure])
 
 
-def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
-    """Return a result as Markdown: a table of its single values, then a table of its cases, recursively."""
+def tables(result: Mapping[str, Any], columns: Sequence[str] = (), axis: str = "") -> list[str]:
+    """Return a result as Markdown: a table of its single values, then a table of its cases, recursively.
+
+    The cases are numbers of the ``axis``, if there is one.
+    """
     single = {name: value for name, value in result.items() if not isinstance(value, dict)}
     cases = {name: value for name, value in result.items() if isinstance(value, dict)}
     flat = {name: _flat(case) for name, case in cases.items() if not _is_deep(case)}
@@ -128,8 +139,11 @@ def tables(result: Mapping[str, Any], columns: Sequence[str] = ()) -> list[str]:
         lines += _table(["figure", "value"], [[name, shown(value)] for name, value in only.items()])
     elif flat:
         names = list(columns) or list(dict.fromkeys(key for case in flat.values() for key in case))
-        rows = [[name, *(shown(case.get(column)) for column in names)] for name, case in flat.items()]
-        lines += _table(["", *names], rows)
+        rows = [
+            [shown(int(name)) if axis else name, *(shown(case.get(column)) for column in names)]
+            for name, case in flat.items()
+        ]
+        lines += _table([axis, *names], rows)
     for name, case in cases.items():
         if _is_deep(case):
             lines += [f"**{name}**", "", *tables(case, columns)]

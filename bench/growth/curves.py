@@ -45,6 +45,14 @@ class Curve:
     unit: str = "µs"
     each: tuple[str, str, float] | None = None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The other figures to show."""
+        if self.cost.startswith("cpu_us_per_"):
+            rate = f"{self.cost.removeprefix('cpu_us_per_')}s_per_s"
+            return rate, "cpu_worker_s", "cpu_acker_s", "p50_ms", "p99_ms", "peak_rss_mb", "others_cores"
+        return "talked_bytes_per_pair", "idle_workers_mb", "talked_workers_mb"
+
     def words(self, measured: Measured) -> list[str]:
         """Return the sentences on the growth of the cost, computed from the figures."""
         points = sorted(map(int, measured))

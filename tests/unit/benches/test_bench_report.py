@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bench import _chart, report
 from bench._record import record
@@ -97,6 +100,26 @@ def test_bars_are_in_proportion() -> None:
     assert 'width="110.0"' in chart
     assert 'width="440.0"' in chart
     assert _chart.bars("", {"x": 0}).count('width="0.0"') == 1
+
+
+def test_a_curve_is_drawn_on_logarithmic_axes() -> None:
+    chart = _chart.curve("A & B", "tasks", {1: 1.0, 10: 10.0, 100: 100.0})
+    [path] = re.findall('<polyline points="([^"]*)"', chart)
+    (x1, y1), (x2, y2), (x3, y3) = [tuple(map(float, point.split(","))) for point in path.split()]
+    assert (x2 - x1, y2 - y1) == pytest.approx((x3 - x2, y3 - y2))
+    assert x1 < x2 and y1 > y2
+    assert "A &amp; B" in chart and ">tasks<" in chart
+    assert "polyline" in _chart.curve("", "", {5: 3.0, 7: 3.0})  # within one power of ten
+
+
+def test_a_section_with_an_axis_has_a_curve_and_its_words() -> None:
+    result = {str(point): {"cpu_us_per_word": cost, "times": cost} for point, cost in ((2, 1.0), (2048, 4.0))}
+    files = report.pages({"growth_tasks": entry("growth_tasks", result)})
+    page = files[report.PAGE]
+    assert "| split and count tasks | cpu_us_per_word | times |" in page
+    assert "| 2,048 | 4 | 4 |" in page
+    assert "* A word: 4 µs at 2,048 split and count tasks, 1 µs at 2: 4 times the cost." in page
+    assert "polyline" in files["docs/images/growth-tasks.svg"]
 
 
 def test_figures_are_for_people() -> None:
