@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bench._cli import WrongResultError
 from bench._processes import busy_s, cpu_s, peak_rss_mb
@@ -105,28 +105,41 @@ class Source(Spout):
         self.emit(msg_id)
 
 
-class Witness(threading.Thread):
+class Witness:
     """Reports the count of a sink once it has been unchanged for a while, and the time of its last change.
 
-    The witness looks at the sink from a thread of its own, so that the sink has no cost per tuple. ``total`` is called
-    at every look and must be quick; ``facts`` is called only for the report.
+    One thread per process looks at all sinks, so that a sink has no cost per tuple, and hundreds of sinks cost hardly
+    more than one. ``total`` is called at every look and must be quick; ``facts`` is called only for the report.
     """
 
+    _watched: ClassVar[list[Witness]] = []
+
     def __init__(self, directory: str, name: str, total: Callable[[], int], facts: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
         self.directory, self.sink = directory, name
         self.total, self.facts = total, facts
+        self._seen, self._still, self._changed_s = 0, 0, 0.0
 
-    def run(self) -> None:
-        seen, still, changed_s = 0, 0, 0.0
+    def start(self) -> None:
+        """Look at this sink from now on."""
+        Witness._watched.append(self)
+        if len(Witness._watched) == 1:
+            threading.Thread(target=Witness._look_at_all, daemon=True).start()
+
+    @classmethod
+    def _look_at_all(cls) -> None:
         while True:
             time.sleep(LOOK_S)
-            total = self.total()
-            still += 1
-            if total != seen:
-                seen, still, changed_s = total, 0, time.perf_counter()
-            elif seen and still == LOOKS_UNTIL_STILL:
-                tell(self.directory, self.sink, {"total": seen, "changed_s": changed_s, "facts": self.facts()})
+            for witness in list(cls._watched):
+                witness._look()
+
+    def _look(self) -> None:
+        total = self.total()
+        self._still += 1
+        if total != self._seen:
+            self._seen, self._still, self._changed_s = total, 0, time.perf_counter()
+        elif self._seen and self._still == LOOKS_UNTIL_STILL:
+            report = {"total": self._seen, "changed_s": self._changed_s, "facts": self.facts()}
+            tell(self.directory, self.sink, report)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,14 @@ SECTIONS: Final = (
         "Word count: words a second",
     ),
     Section(
+        "peers_tasks",
+        "Word count with more tasks and workers than cores",
+        "The word count with 8, 32 and 128 tasks of each bolt in Tupletree and in Storm, and with 4 and 8 workers in "
+        "Tupletree, bytewax and Flink, beside the rows with two.",
+        "words_per_s",
+        "Word count: words a second",
+    ),
+    Section(
         "peers_chain",
         "Three functions in a row",
         "Sentences, or their words, pass map, filter and map: as three bolts, as one program of streams, and in "

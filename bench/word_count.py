@@ -124,8 +124,8 @@ class BlocksOfSentences(TimedSentences):
 
 
 def topology(arguments: argparse.Namespace, directory: str) -> Topology:
-    """Return the topology of spouts, split and count, with each bolt once per worker. Spouts share the sentences."""
-    builder, workers = TopologyBuilder(), arguments.workers
+    """Return the topology of spouts, split and count. Spouts share the sentences."""
+    builder, tasks = TopologyBuilder(), tasks_of(arguments)
     spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
     if arguments.ackers and arguments.split not in ("plain", "yield", "streams"):
         spout = BlocksOfSentences
@@ -138,19 +138,24 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
         "many": SplitMany,
         "combined": partial(CountWords, arguments.held),
     }
-    split = builder.set_bolt("split", kinds[arguments.split](), workers)
+    split = builder.set_bolt("split", kinds[arguments.split](), tasks)
     # With a spout in each worker, sentences stay where they are, and only words are exchanged.
     (split.local_or_shuffle_grouping if arguments.spouts > 1 else split.shuffle_grouping)("sentences")
     count: Callable[[str], Bolt | BasicBolt] = AddCounts if arguments.split == "combined" else Count
     if arguments.state != "none":
         count = CountInState
-    builder.set_bolt("count", count(directory), workers).fields_grouping("split", ["word"])
+    builder.set_bolt("count", count(directory), tasks).fields_grouping("split", ["word"])
     return builder.create_topology()
+
+
+def tasks_of(arguments: argparse.Namespace) -> int:
+    """Return the number of tasks of each bolt."""
+    return int(arguments.tasks or arguments.workers)
 
 
 def streams(spout: Sentences, arguments: argparse.Namespace, directory: str) -> Topology:
     """Return the same as a program of streams."""
-    builder = StreamBuilder(parallelism=arguments.workers)
+    builder = StreamBuilder(parallelism=tasks_of(arguments))
     sentences = builder.source(spout, name="sentences", parallelism=arguments.spouts)
     words = sentences.flat_map(str.split).key_by(lambda word: word)
     words.count(combine=arguments.split == "streams-combined", name="count").items().peek(Updates(directory))
@@ -171,7 +176,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
         "topology.max.spout.pending": arguments.pending,
         "topology.state.checkpoint.aligned": arguments.state == "aligned",
     }
-    sinks = [f"count-{index}" for index in range(arguments.workers)]
+    sinks = [f"count-{index}" for index in range(tasks_of(arguments))]
     with tempfile.TemporaryDirectory(prefix="bench-words-") as directory:
         flow = drive(
             cluster,
@@ -228,6 +233,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tasks", type=int, default=0, help="tasks of split and of count; 0: one per worker")
     parser.add_argument(
         "--spouts", type=int, default=1, help="spout tasks; must divide the number of sentences (%(default)s)"
     )

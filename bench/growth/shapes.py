@@ -16,11 +16,11 @@ from tupletree.tuples import Tuple
 TEXT: Final = "some data"
 PENDING_BYTES: Final = 32 * 1024**2
 STRIDE: Final = 7_368_787  # has no factor in common with a power of ten
-BEYOND: Final = 6_000  # trees that may be pending beyond those that are held
+BEYOND: Final = 6_000  # trees that may be pending, beyond those that are held
 
 
 class EndlessSentences(Endless):
-    """Emits sentences."""
+    """Emits sentences. They are "warm" when as many are acked as may be pending."""
 
     outputs = ("sentence",)
 
@@ -47,7 +47,7 @@ class Constant(Endless):
 
     outputs = ("value",)
 
-    def __init__(self, directory: str, value: Any = TEXT, warm: int = 0) -> None:
+    def __init__(self, directory: str, value: Any = TEXT, warm: int = BEYOND) -> None:
         super().__init__(directory, warm)
         self.value = value
 
@@ -133,7 +133,7 @@ def word_count(tasks: int, workers: int) -> Shape:
 
     def build(directory: str) -> Topology:
         builder = TopologyBuilder()
-        builder.set_spout("sentences", EndlessSentences(directory))
+        builder.set_spout("sentences", EndlessSentences(directory, BEYOND))
         builder.set_bolt("split", Split(), tasks).shuffle_grouping("sentences")
         builder.set_bolt("count", CountWords(directory), tasks).fields_grouping("split", ["word"])
         return builder.create_topology()
@@ -147,7 +147,7 @@ def chain(components: int) -> Shape:
 
     def build(directory: str) -> Topology:
         builder = TopologyBuilder()
-        builder.set_spout("source", Constant(directory))
+        builder.set_spout("source", Constant(directory, warm=BEYOND))
         before = "source"
         for number in range(1, components):
             builder.set_bolt(f"pass-{number}", Pass()).shuffle_grouping(before)
@@ -161,26 +161,28 @@ def chain(components: int) -> Shape:
 def fan_out(copies: int) -> Shape:
     """A spout, each of whose tuples goes to so many tasks, half of them in the other worker."""
 
+    pending = max(100, BEYOND // copies)
+
     def build(directory: str) -> Topology:
         builder = TopologyBuilder()
-        builder.set_spout("source", Constant(directory))
+        builder.set_spout("source", Constant(directory, warm=pending))
         builder.set_bolt("copies", Measure(directory), copies).all_grouping("source")
         return builder.create_topology()
 
-    pending = max(100, BEYOND // copies)
     return Shape("arrival", copies, build, partial(_measured, len(TEXT), copies), pending=pending)
 
 
 def payload(size: int) -> Shape:
     """A spout in one worker, and a bolt in the other, that gets tuples of so many bytes."""
 
+    pending = max(32, min(BEYOND, PENDING_BYTES // size))
+
     def build(directory: str) -> Topology:
         builder = TopologyBuilder()
-        builder.set_spout("source", Constant(directory, bytes(size)))
+        builder.set_spout("source", Constant(directory, bytes(size), pending))
         builder.set_bolt("measure", Measure(directory)).shuffle_grouping("source")
         return builder.create_topology()
 
-    pending = max(32, min(BEYOND, PENDING_BYTES // size))
     return Shape("tuple", 1, build, partial(_measured, size, 1), pending=pending)
 
 
@@ -196,7 +198,7 @@ def distinct(keys: int) -> Shape:
     def truth(emitted: int) -> Facts:
         return {"executed": emitted, "distinct": min(keys, emitted)}
 
-    return Shape("tuple", 1, build, truth, warm=keys)
+    return Shape("tuple", 1, build, truth)
 
 
 def held(trees: int) -> Shape:

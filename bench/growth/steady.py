@@ -88,7 +88,7 @@ class Watch(threading.Thread):
 class Endless(Source):
     """Emits tracked rows from "go" until "stop". Tells "warm" once ``warm`` trees are acked."""
 
-    def __init__(self, directory: str, warm: int = 0) -> None:
+    def __init__(self, directory: str, warm: int) -> None:
         super().__init__(directory, sys.maxsize)
         self.warm = warm
 
@@ -181,7 +181,6 @@ class Shape:
     truth: Callable[[int], Facts] | None
     workers: int = 2
     pending: int = 6_000
-    warm: int = 0
     conf: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -11,6 +11,8 @@ from bench.peers.programs import chain, sliding
 
 OURS: Final = "tupletree"
 BASE: Final = "tupletree-2"
+MANY_TASKS: Final = (8, 32, 128)
+MANY_WORKERS: Final = (4, 8)
 PENDING_IN_STATE: Final = ("--pending", "600000")
 
 
@@ -89,6 +91,14 @@ def _chain() -> list[Row]:
     return [*ours, Row("bytewax-chain-1", "bytewax_start", 1, options, counted=chain.kept)]
 
 
+def _tasks() -> list[Row]:
+    """Return rows with more tasks and workers than cores, as Storm's documents advise, and as many of other peers."""
+    ours = [_words(f"tupletree-tasks-{tasks}", 2, "--tasks", str(tasks)) for tasks in MANY_TASKS]
+    more = [_words(f"tupletree-{workers}", workers) for workers in MANY_WORKERS]
+    storm = [Row(f"storm-java-{tasks}", "storm_start", tasks, {"bolts": "java"}) for tasks in MANY_TASKS]
+    return [*ours, *more, *storm, *_bytewax(MANY_WORKERS, with_recovery=(False,)), *_flink(MANY_WORKERS)]
+
+
 def _windows() -> list[Row]:
     bytewax = {"flow": "bytewax_sliding", "batch_size": 100, "recovery": False}
     return [
@@ -97,7 +107,7 @@ def _windows() -> list[Row]:
     ]
 
 
-def _bytewax() -> list[Row]:
+def _bytewax(numbers: Sequence[int] = (1, 2), with_recovery: Sequence[bool] = (False, True)) -> list[Row]:
     batch_sizes = {"idiomatic": 100, "batched": 1000, "combined": 5000}
     return [
         Row(
@@ -107,8 +117,8 @@ def _bytewax() -> list[Row]:
             {"flow": "bytewax_words", "way": way, "batch_size": batch_size, "recovery": recovery, "snapshot_s": 1},
         )
         for way, batch_size in batch_sizes.items()
-        for recovery in (False, True)
-        for processes in (1, 2)
+        for recovery in with_recovery
+        for processes in numbers
     ]
 
 
@@ -120,7 +130,7 @@ def _pathway() -> list[Row]:
     ]
 
 
-def _flink() -> list[Row]:
+def _flink(numbers: Sequence[int] = (1, 2)) -> list[Row]:
     object_reuse = {"pipeline.object-reuse": "true"}
     mini_batch = {
         "table.exec.mini-batch.enabled": "true",
@@ -136,7 +146,7 @@ def _flink() -> list[Row]:
     return [
         Row(f"flink-{way}-{parallelism}", program, parallelism, {"configuration": configuration}, share)
         for way, program, configuration, share in ways
-        for parallelism in (1, 2)
+        for parallelism in numbers
     ]
 
 
@@ -163,6 +173,17 @@ def _storm() -> list[Row]:
     ]
 
 
+def _is_with_two(row: Row) -> bool:
+    """True for the rows of two tasks or workers that those with more are compared with."""
+    return row.name == BASE or (
+        row.parallelism == 2 and row.peer in ("bytewax", "flink", "storm") and not _recovers(row)
+    )
+
+
+def _recovers(row: Row) -> bool:
+    return bool(row.options.get("recovery"))
+
+
 ROWS: Final[Sequence[Row]] = (*_ours(), *_bytewax(), *_pathway(), *_flink(), *_spark(), *_storm())
 TABLES: Final[Mapping[str, Table]] = {
     "words": Table("peers", BASE, ROWS),
@@ -175,6 +196,7 @@ TABLES: Final[Mapping[str, Table]] = {
             *(row for row in ROWS if row.peer == "bytewax" and not row.options["recovery"]),
         ),
     ),
+    "tasks": Table("peers_tasks", BASE, (*(row for row in ROWS if _is_with_two(row)), *_tasks())),
     "chain": Table("peers_chain", "tupletree-streams-word-1", _chain()),
     "windows": Table("peers_windows", "tupletree-windows-1", _windows()),
 }

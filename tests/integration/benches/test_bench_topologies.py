@@ -27,6 +27,7 @@ def words(**changed: Any) -> Namespace:
     given = {
         "workers": WORKERS,
         "spouts": 1,
+        "tasks": 0,
         "ackers": 1,
         "sentences": 300,
         "pending": 100,
@@ -45,6 +46,7 @@ def words(**changed: Any) -> Namespace:
         {"spouts": 2, "split": "many"},
         {"split": "combined"},
         {"ackers": 0, "workers": 1},
+        {"tasks": 5},
         pytest.param({"split": "yield"}, marks=pytest.mark.long),
         pytest.param({"state": "default"}, marks=pytest.mark.long),
         pytest.param({"state": "aligned"}, marks=pytest.mark.long),
