@@ -20,6 +20,9 @@ PROTOS := $(wildcard proto/tupletree/v1/*.proto)
 # Extra arguments, for example: make test PYTEST_ARGS="-k anchoring"   make demo DEMO_ARGS="--lines 500000"
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+# The supervisors of make cluster, and more options of tupletree dev, for example: make cluster N=8 CLUSTER_ARGS="--slots 2 --ackers 2"
+N ?= 4
+CLUSTER_ARGS ?=
 BENCH_ARGS ?= --workers 2 --ackers 1 --sentences 300000 --json
 
 # Tests start hundreds of processes: without bytecode files each of them compiles all that it imports.
@@ -43,7 +46,7 @@ LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SE
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
 LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
 
-.PHONY: help setup lock java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check
+.PHONY: help setup cluster lock java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check
 .PHONY: format docs proto proto-check dist bench clean
 
 help: ## this list
@@ -72,6 +75,9 @@ classes: $(INSTALLED) java
 
 servers:
 	@sh deploy/setup/servers.sh
+
+cluster: setup ## a cluster with N supervisors, each process on a machine of its own where the system permits: make cluster N=8
+	@exec $(PYTHON) -m tupletree dev --machines --supervisors $(N) $(CLUSTER_ARGS)
 
 demo: setup ## count words on a whole cluster, by tuples and with Spark, with crashes; compare with the truth
 	@$(PYTHON) -m examples.demo $(DEMO_ARGS)

@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         rows = chosen(arguments.only, table)
     except UnknownRowError as error:
         parser.error(str(error))
-    venvs = arguments.venvs.expanduser()
+    venvs = arguments.venvs.expanduser().absolute()
     if arguments.command == "setup":
         return set_up(venvs, [peer for peer in PEERS if any(row.peer == peer for row in rows)])
     plan = Comparison(arguments.rounds, arguments.sentences, venvs, arguments.timeout, table.base)

@@ -10,9 +10,9 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "chaos"))  # for numbers_topology
 
-from machines import why_not
 from spread_cluster import SpreadCluster
 
+from tupletree._devcluster.machines import why_not
 from tupletree.config import defaults
 
 SESSION_MS = 4000

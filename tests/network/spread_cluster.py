@@ -1,4 +1,4 @@
-"""A cluster whose every daemon runs on a machine of its own (machines.py)."""
+"""A cluster whose every daemon runs on a machine of its own, beside one for the client."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
-
-from machines import Network, enter
 
 from tupletree import Topology
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard
-from tupletree._devcluster.plan import DaemonPlan, Role
+from tupletree._devcluster.machines import Network, enter
+from tupletree._devcluster.plan import ZOOKEEPER, Size, names_of, plan_on_machines
 from tupletree._devcluster.workers import LiveWorker, live_workers
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.client import NimbusClient
@@ -24,8 +24,7 @@ from tupletree.config import defaults
 from tupletree.testing import wait_until
 
 START_S = 60
-SLOTS = (6700, 6701, 6702, 6703)
-COUNTS: Mapping[Role, int] = {"nimbus": 2, "supervisor": 2, "acker": 2}
+SIZE = Size(supervisors=2, slots=4, ackers=2, nimbuses=2)
 
 
 class SpreadCluster:
@@ -40,26 +39,20 @@ class SpreadCluster:
             raise
 
     def _start(self, conf: Mapping[str, Any]) -> None:
-        roles = [(role, index) for role, count in COUNTS.items() for index in range(count)]
-        self.network = Network(["zookeeper", *(f"{role}-{index}" for role, index in roles), "client"])
+        self.network = Network([*names_of(SIZE), "client"])
         self._open.callback(self.network.close)
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-network-"))
         if not os.environ.get("NETWORK_KEEP"):  # for its logs
             self._open.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self._open.callback(Guard(self.directory, remove=False).close)
         machines = self.network.machines
-        self.zookeeper = EmbeddedZooKeeper(
-            f"{self.directory}/zookeeper", 2181, host=machines["zookeeper"].address, durable=False
-        )
-        self.conf = {
-            **conf,
-            "zookeeper.servers": [self.zookeeper.connect_string],
-            "nimbus.seeds": [machines[f"nimbus-{index}"].address for index in range(COUNTS["nimbus"])],
-        }
-        self.daemons = {f"{role}-{index}": self._daemon(role, index) for role, index in roles}
-        machines["zookeeper"].run(self.zookeeper.start)
+        plan = plan_on_machines(self.directory, SIZE, self.network.addresses, defaults(), conf)
+        self.conf = plan.conf
+        self.daemons = {one.name: DaemonProcess(one, run=partial(self.network.run, one.name)) for one in plan.daemons}
+        self.zookeeper = EmbeddedZooKeeper(plan.zookeeper_directory, plan.zookeeper_port, host=plan.host, durable=False)
+        self.network.run(ZOOKEEPER, self.zookeeper.start)
         for daemon in self.daemons.values():
-            self.launch(daemon.plan.name)
+            daemon.launch()
         for name, daemon in self.daemons.items():
             wait_until(lambda name=name, daemon=daemon: machines[name].run(daemon.ready), START_S, what=f"{name} ready")
         self._pool = ProcessPoolExecutor(
@@ -67,27 +60,6 @@ class SpreadCluster:
         )
         self._open.callback(self._pool.shutdown)
         wait_until(self.is_whole, START_S, what="all daemons are registered")
-
-    def _daemon(self, role: Role, index: int) -> DaemonProcess:
-        name = f"{role}-{index}"
-        directory, address = f"{self.directory}/{name}", self.network.machines[name].address
-        known = defaults()
-        own = {
-            "bind.host": address,
-            "security.insecure": True,
-            "local.dir": f"{directory}/data",
-            "logs.dir": f"{directory}/logs",
-        }
-        if role == "supervisor":
-            own |= {"supervisor.id": name, "supervisor.slots.ports": list(SLOTS)}
-        plan = DaemonPlan(
-            role, index, directory, known[f"{role}.port"], known[f"{role}.http.port"], (), {**self.conf, **own}
-        )
-        return DaemonProcess(plan, address)
-
-    def launch(self, name: str) -> None:
-        """Start a daemon on its machine."""
-        self.network.machines[name].run(self.daemons[name].launch)
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """``call(client, *arguments)`` on the client's machine; both ways pickled."""
@@ -100,7 +72,7 @@ class SpreadCluster:
 
     def is_whole(self) -> bool:
         """True if a nimbus leads and sees every supervisor and acker."""
-        return bool(self.ask(seen) == (COUNTS["supervisor"], COUNTS["acker"]))
+        return bool(self.ask(seen) == (SIZE.supervisors, SIZE.ackers))
 
     def homes(self, topology: str) -> dict[str, set[str]]:
         """The supervisors' names of the workers of a topology, by component."""

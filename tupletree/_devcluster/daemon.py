@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
@@ -23,14 +24,23 @@ _EXIT_USAGE: Final = 2
 _TAIL_BYTES: Final = 4096
 
 
+Run = Callable[[Callable[[], Any]], Any]
+
+
+def here(call: Callable[[], Any]) -> Any:
+    """Return ``call()``: the process runs on this machine itself."""
+    return call()
+
+
 class DaemonProcess:
     """The process of one plan. After its end, it can be started again on the same ports and data."""
 
-    def __init__(self, plan: DaemonPlan, host: str, tls: Tls | None = None) -> None:
+    def __init__(self, plan: DaemonPlan, tls: Tls | None = None, run: Run = here) -> None:
+        """``run`` calls a function on the machine of the daemon."""
         self._context = None if tls is None else tls.client_context()
+        self._run = run
         self.plan = plan
         self.process: subprocess.Popen[bytes] | None = None
-        self._host = host
 
     @property
     def running(self) -> bool:
@@ -53,14 +63,16 @@ class DaemonProcess:
         command = [sys.executable, "-m", f"tupletree.{plan.role}"]
         command += ["--conf", plan.conf_path, "--announce", plan.announce_path]
         with open(plan.output_path, "ab") as output:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=plan.directory,
-                env=_environment(),
-                start_new_session=True,
+            self.process = self._run(
+                lambda: subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd=plan.directory,
+                    env=_environment(),
+                    start_new_session=True,
+                )
             )
 
     def announced(self) -> dict[str, Any] | None:
@@ -83,7 +95,7 @@ class DaemonProcess:
     def not_ready(self) -> list[str]:
         """Return the process's own reasons for not being ready; empty if ready."""
         scheme = "http" if self._context is None else "https"
-        url = f"{scheme}://{address_of(self._host, self.plan.http_port)}/readyz"
+        url = f"{scheme}://{address_of(self.plan.host, self.plan.http_port)}/readyz"
         try:
             with urllib.request.urlopen(url, timeout=2, context=self._context) as reply:
                 reply.read()

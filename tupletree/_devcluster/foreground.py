@@ -16,7 +16,7 @@ from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import end_all
 from tupletree._devcluster.plan import ClusterPlan
 from tupletree._devcluster.restarts import RestartSchedule
-from tupletree._devcluster.running import RunningCluster
+from tupletree._devcluster.running import RunningCluster, RunOn, run_here
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._net import bind
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -44,11 +44,11 @@ class DaemonRestarted:
 Event = DaemonDied | DaemonRestarted
 
 
-def check_ports(plan: ClusterPlan) -> None:
+def check_ports(plan: ClusterPlan, run: RunOn = run_here) -> None:
     """Raise UnavailableError if a port of the plan is in use, naming the process that needs the port."""
-    for port, who, key in plan.listeners():
+    for name, host, port, who, key in plan.listeners():
         try:
-            bind(str(plan.conf.get("bind.host", plan.host)), port).close()
+            run(name, lambda host=host, port=port: bind(host, port).close())  # type: ignore[misc]
         except UsageError as error:
             raise UnavailableError(f"{error}, and {who} needs it; set the key {key} to another port") from error
 
@@ -101,10 +101,21 @@ def _acquire(lock: IO[str], directory: str) -> None:
 
 
 class Foreground:
-    """Runs a plan until ``stop`` is called. ``report`` is called on every death and restart."""
+    """Runs a plan until ``stop`` is called.
 
-    def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool, report: Callable[[Event], None]) -> None:
-        self._cluster = RunningCluster(plan, remove=remove, durable=durable)
+    ``report`` is called on every death and restart; ``run`` is that of RunningCluster.
+    """
+
+    def __init__(
+        self,
+        plan: ClusterPlan,
+        *,
+        remove: bool,
+        durable: bool,
+        report: Callable[[Event], None],
+        run: RunOn = run_here,
+    ) -> None:
+        self._cluster = RunningCluster(plan, remove=remove, durable=durable, run=run)
         self._report = report
         self._stop = threading.Event()
         self._schedules = {daemon.plan.name: RestartSchedule() for daemon in self._cluster.daemons}
@@ -118,7 +129,7 @@ class Foreground:
         """Start all processes. On failure (such as a port in use), end the started processes and raise UsageError or
         UnavailableError."""
         end_all(self._cluster.plan.directory)  # leftovers of an earlier cluster in this directory
-        check_ports(self._cluster.plan)
+        check_ports(self._cluster.plan, self._cluster.run)
         self._cluster.start(timeout_s)
         for schedule in self._schedules.values():
             schedule.started(time.monotonic())
@@ -126,21 +137,21 @@ class Foreground:
     def watch(self) -> None:
         """Restart dead processes until ``stop``."""
         while not self._stop.wait(_LOOK_EVERY_S):
-            self._check("zookeeper", self._cluster.zookeeper)
+            self._check("zookeeper", self._cluster.zookeeper, self._cluster.launch_zookeeper)
             for daemon in self._cluster.daemons:
-                self._check(daemon.plan.name, daemon)
+                self._check(daemon.plan.name, daemon, daemon.launch)
 
     def stop(self) -> None:
         """End ``watch`` soon. Can be called from a signal handler."""
         self._stop.set()
 
-    def _check(self, name: str, process: DaemonProcess | EmbeddedZooKeeper) -> None:
+    def _check(self, name: str, process: DaemonProcess | EmbeddedZooKeeper, launch: Callable[[], None]) -> None:
         schedule, now_s = self._schedules[name], time.monotonic()
         if process.running:
             return
         if schedule.due(now_s):
             try:
-                process.launch()
+                launch()
             except TupletreeError as error:  # such as a port taken meanwhile
                 schedule.started(now_s)
                 self._report(DaemonDied(name, str(error), schedule.died(now_s)))

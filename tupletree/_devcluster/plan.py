@@ -14,14 +14,16 @@ separate as on several machines:
 
 from __future__ import annotations  # pure
 
+import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from tupletree.errors import UsageError
 
 Role = Literal["nimbus", "supervisor", "acker"]
 
+ZOOKEEPER: Final = "zookeeper"  # the name of the machine of ZooKeeper
 PORT_STEP: Final = 100  # between the ports of the first and the second daemon of a role, when ports are fixed
 
 
@@ -56,6 +58,7 @@ class DaemonPlan:
     http_port: int
     slots: tuple[int, ...]
     conf: Mapping[str, Any]
+    host: str = "127.0.0.1"
 
     @property
     def name(self) -> str:
@@ -78,9 +81,19 @@ class DaemonPlan:
         return f"{self.directory}/logs/{self.role}.log"
 
 
+class Listener(NamedTuple):
+    """A port to listen on, of a process, and the configuration key that sets the port."""
+
+    name: str
+    host: str
+    port: int
+    who: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The whole cluster. ``conf`` is the configuration of its clients."""
+    """The whole cluster. ``conf`` is the configuration of its clients; ``host`` is that of ZooKeeper."""
 
     directory: str
     host: str
@@ -96,14 +109,15 @@ class ClusterPlan:
     def log_directory(self) -> str:
         return f"{self.directory}/logs"
 
-    def listeners(self) -> Iterator[tuple[int, str, str]]:
-        """Yield each port, its listener, and the configuration key that sets the port."""
-        yield self.zookeeper_port, "ZooKeeper", "zookeeper.port"
+    def listeners(self) -> Iterator[Listener]:
+        """Yield each port."""
+        yield Listener(ZOOKEEPER, self.host, self.zookeeper_port, "ZooKeeper", "zookeeper.port")
         for daemon in self.daemons:
-            yield daemon.grpc_port, daemon.name, f"{daemon.role}.port"
-            yield daemon.http_port, daemon.name, f"{daemon.role}.http.port"
+            name, host = daemon.name, str(daemon.conf.get("bind.host", daemon.host))
+            yield Listener(name, host, daemon.grpc_port, name, f"{daemon.role}.port")
+            yield Listener(name, host, daemon.http_port, name, f"{daemon.role}.http.port")
             for port in daemon.slots:
-                yield port, f"a worker of {daemon.name}", "supervisor.slots.ports"
+                yield Listener(name, host, port, f"a worker of {name}", "supervisor.slots.ports")
 
 
 class _Dealt:
@@ -151,11 +165,52 @@ def plan_with_fixed_ports(
     """Return a plan on the ports of the ``complete`` configuration. Raises UsageError if two daemons share a port."""
     plan = _plan(directory, size, _Fixed(complete), conf)
     taken: dict[int, str] = {}
-    for port, who, _ in plan.listeners():
+    for _, _, port, who, _ in plan.listeners():
         if port in taken:
             raise UsageError(f"port {port} is needed by {taken[port]} and by {who}: ask for fewer slots or daemons")
         taken[port] = who
     return plan
+
+
+def loopback_addresses(size: Size) -> dict[str, str]:
+    """Return an address of the loopback interface for each of ``names_of(size)``, from 127.0.0.2 on."""
+    first = int(ipaddress.IPv4Address("127.0.0.2"))
+    return {name: str(ipaddress.IPv4Address(first + number)) for number, name in enumerate(names_of(size))}
+
+
+def names_of(size: Size) -> list[str]:
+    """Return the names of the machines of a plan with one per daemon, that of ZooKeeper first."""
+    roles = (("nimbus", size.nimbuses), ("supervisor", size.supervisors), ("acker", size.ackers))
+    return [ZOOKEEPER, *(f"{role}-{index}" for role, count in roles for index in range(count))]
+
+
+def plan_on_machines(
+    directory: str, size: Size, addresses: Mapping[str, str], complete: Mapping[str, Any], conf: Mapping[str, Any]
+) -> ClusterPlan:
+    """Return a plan with a machine per daemon: all use the ports of the ``complete`` configuration, on their own host.
+
+    ``addresses`` has that of each of ``names_of(size)``.
+    """
+    first, count = int(complete["supervisor.slots.ports"][0]), size.slots
+    port = int(complete["zookeeper.port"])
+    nimbus = int(complete["nimbus.port"])
+    shared = {
+        "zookeeper.session.timeout": 6000,
+        **conf,
+        "zookeeper.servers": [addresses[ZOOKEEPER]],
+        "zookeeper.port": port,
+        "nimbus.seeds": [f"{addresses[f'nimbus-{index}']}:{nimbus}" for index in range(size.nimbuses)],
+    }
+    daemons = []
+    for name in names_of(size)[1:]:
+        role, _, index = name.rpartition("-")
+        ports = int(complete[f"{role}.port"]), int(complete[f"{role}.http.port"])
+        slots = tuple(range(first, first + count)) if role == "supervisor" else ()
+        own = {"security.insecure": True, **shared, "bind.host": addresses[name]}
+        daemon = _daemon(directory, cast(Role, role), int(index), ports, slots, own, addresses[name])
+        identity = {"supervisor.id": name} if role == "supervisor" else {}
+        daemons.append(replace(daemon, conf={**daemon.conf, **identity}))
+    return ClusterPlan(directory, addresses[ZOOKEEPER], port, tuple(daemons), shared)
 
 
 def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str, Any]) -> ClusterPlan:
@@ -170,18 +225,27 @@ def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str,
         "zookeeper.port": zookeeper_port,
         "nimbus.seeds": [f"{local}:{grpc_port}" for grpc_port, _ in nimbus_ports],
     }
-    daemons = [_daemon(directory, "nimbus", index, nimbus_ports[index], (), shared) for index in range(size.nimbuses)]
+    daemons = [
+        _daemon(directory, "nimbus", index, nimbus_ports[index], (), shared, local) for index in range(size.nimbuses)
+    ]
     for index in range(size.supervisors):
         own = ports.daemon("supervisor", index)
-        daemons.append(_daemon(directory, "supervisor", index, own, ports.slots(index, size.slots), shared))
+        daemons.append(_daemon(directory, "supervisor", index, own, ports.slots(index, size.slots), shared, local))
     daemons += [
-        _daemon(directory, "acker", index, ports.daemon("acker", index), (), shared) for index in range(size.ackers)
+        _daemon(directory, "acker", index, ports.daemon("acker", index), (), shared, local)
+        for index in range(size.ackers)
     ]
     return ClusterPlan(directory, local, zookeeper_port, tuple(daemons), shared)
 
 
 def _daemon(
-    cluster: str, role: Role, index: int, ports: tuple[int, int], slots: tuple[int, ...], shared: Mapping[str, Any]
+    cluster: str,
+    role: Role,
+    index: int,
+    ports: tuple[int, int],
+    slots: tuple[int, ...],
+    shared: Mapping[str, Any],
+    host: str,
 ) -> DaemonPlan:
     directory = f"{cluster}/{role}-{index}"
     conf = {
@@ -195,4 +259,4 @@ def _daemon(
         conf["supervisor.slots.ports"] = list(slots)
     if role == "supervisor" and index > 0:
         conf.pop("supervisor.id", None)  # two daemons cannot share one identity
-    return DaemonPlan(role, index, directory, ports[0], ports[1], slots, conf)
+    return DaemonPlan(role, index, directory, ports[0], ports[1], slots, conf, host)

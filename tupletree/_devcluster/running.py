@@ -6,18 +6,25 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from tupletree._address import address_of
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard, end_all
-from tupletree._devcluster.plan import ClusterPlan
+from tupletree._devcluster.plan import ZOOKEEPER, ClusterPlan
 from tupletree._devcluster.workers import LiveWorker, http_ports, live_workers
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._security.current import Security
 from tupletree.errors import UnavailableError
 
 _POLL_S: Final = 0.02
+RunOn = Callable[[str, Callable[[], Any]], Any]
+
+
+def run_here(name: str, call: Callable[[], Any]) -> Any:
+    """Return ``call()``: every process runs on this machine itself."""
+    return call()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +44,18 @@ class ProcessInfo:
 class RunningCluster:
     """Starts the processes of a plan. ``remove``: remove the directory when the cluster ends.
 
-    Whatever happens to this process, the guard ends all others, including workers.
+    ``run(name, call)`` calls a function on the machine of a daemon, or of ZooKeeper. Whatever happens to this process,
+    the guard ends all others, including workers.
     """
 
-    def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool) -> None:
+    def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool, run: RunOn = run_here) -> None:
         self.plan = plan
+        self.run = run
         self.zookeeper = EmbeddedZooKeeper(
             plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
         )
         self.security = Security.of_client(plan.conf)
-        self.daemons = [DaemonProcess(daemon, plan.host, self.security.tls) for daemon in plan.daemons]
+        self.daemons = [DaemonProcess(daemon, self.security.tls, partial(run, daemon.name)) for daemon in plan.daemons]
         self._guard: Guard | None = None
         self._remove = remove
 
@@ -58,7 +67,7 @@ class RunningCluster:
         self._guard = Guard(self.plan.directory, remove=self._remove)
         try:
             deadline = time.monotonic() + timeout_s
-            self.zookeeper.launch()
+            self.launch_zookeeper()
             for daemon in self.daemons:
                 daemon.launch()
             self.zookeeper.wait_ready(timeout_s)
@@ -68,11 +77,15 @@ class RunningCluster:
             self.close()
             raise
 
+    def launch_zookeeper(self) -> None:
+        """Start ZooKeeper on its machine, without waiting."""
+        self.run(ZOOKEEPER, self.zookeeper.launch)
+
     def daemons_of(self, role: str) -> list[DaemonProcess]:
         return [daemon for daemon in self.daemons if daemon.plan.role == role]
 
     def address(self, daemon: DaemonProcess) -> str:
-        return address_of(self.plan.host, daemon.plan.grpc_port)
+        return address_of(daemon.plan.host, daemon.plan.grpc_port)
 
     def workers(self) -> list[LiveWorker]:
         """Return the live workers, by supervisor and port."""

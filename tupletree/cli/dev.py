@@ -19,6 +19,7 @@ from tupletree.cli.output import print_json
 if TYPE_CHECKING:
     from tupletree._devcluster.foreground import Event, Foreground
     from tupletree._devcluster.plan import ClusterPlan
+    from tupletree._devcluster.running import RunOn
 
 _START_TIMEOUT_S: Final = 60.0
 _DEFAULT_SEED: Final = "127.0.0.1:6627"
@@ -35,6 +36,11 @@ _DEFAULT_SEED: Final = "127.0.0.1:6627"
     metavar="DIR",
     help="Directory for all data; the next start continues from it. Default: a temporary directory.",
 )
+@click.option(
+    "--machines",
+    is_flag=True,
+    help="Give each process a machine of its own: a network namespace, or without root a loopback address.",
+)
 @conf_options
 @json_option
 def command(
@@ -43,6 +49,7 @@ def command(
     ackers: int,
     nimbuses: int,
     directory: str | None,
+    machines: bool,
     conf_path: str | None,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -56,10 +63,13 @@ def command(
     Examples:
       tupletree dev
       tupletree dev --supervisors 2 --ackers 2 --nimbuses 2 --dir ./cluster
+      tupletree dev --machines --supervisors 8
       tupletree dev -c nimbus.port=7627 -c zookeeper.port=3181
     """
     from tupletree._devcluster.foreground import lock_directory
-    from tupletree._devcluster.plan import Size, plan_with_fixed_ports
+    from tupletree._devcluster.machines import of_their_own
+    from tupletree._devcluster.plan import Size, plan_on_machines, plan_with_fixed_ports
+    from tupletree._devcluster.running import run_here
     from tupletree.config import load, load_explicit
 
     explicit, complete = load_explicit(conf_path, overrides), load(conf_path, overrides)
@@ -67,18 +77,25 @@ def command(
         home = os.path.abspath(directory or stack.enter_context(_temporary()))
         stack.enter_context(lock_directory(home))
         home = os.path.realpath(home)
-        plan = plan_with_fixed_ports(home, Size(supervisors, slots, ackers, nimbuses), complete, explicit)
-        _run(plan, keep=directory is not None, as_json=as_json)
+        size = Size(supervisors, slots, ackers, nimbuses)
+        run: RunOn = run_here
+        if machines:
+            addresses, run, said = stack.enter_context(of_their_own(size))
+            plan = plan_on_machines(home, size, addresses, complete, explicit)
+            click.echo(said, err=True)
+        else:
+            plan = plan_with_fixed_ports(home, size, complete, explicit)
+        _run(plan, run, keep=directory is not None, as_json=as_json)
 
 
 def _temporary() -> Any:
     return tempfile.TemporaryDirectory(prefix="tupletree-dev-", ignore_cleanup_errors=True)
 
 
-def _run(plan: ClusterPlan, *, keep: bool, as_json: bool) -> None:
+def _run(plan: ClusterPlan, run: RunOn, *, keep: bool, as_json: bool) -> None:
     from tupletree._devcluster.foreground import Foreground, stopping_on_signals
 
-    foreground = Foreground(plan, remove=not keep, durable=keep, report=lambda event: _report(event, as_json))
+    foreground = Foreground(plan, remove=not keep, durable=keep, report=lambda event: _report(event, as_json), run=run)
     began = time.monotonic()
     with stopping_on_signals(foreground.stop):
         if not as_json:
@@ -112,11 +129,11 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     click.echo(f"Tupletree {version('tupletree')} is ready after {took_s:.1f} s.\n")
     click.echo(_row("ZooKeeper", f"{plan.host}:{plan.zookeeper_port}", ""))
     for daemon in plan.daemons:
-        http = f"{'https' if plan.conf.get('tls.ca') else 'http'}://{plan.host}:{daemon.http_port}"
+        http = f"{'https' if plan.conf.get('tls.ca') else 'http'}://{daemon.host}:{daemon.http_port}"
         also = {"nimbus": http, "acker": f"{http}/ledger", "supervisor": f"{len(daemon.slots)} slots"}[daemon.role]
         if daemon.slots:
             also += f" from port {daemon.slots[0]}"
-        click.echo(_row(daemon.name, f"{plan.host}:{daemon.grpc_port}", also))
+        click.echo(_row(daemon.name, f"{daemon.host}:{daemon.grpc_port}", also))
     click.echo(_row("files", plan.directory, "" if keep else "  (removed at the end)"))
     seeds = ",".join(plan.conf["nimbus.seeds"])
     nimbus = "" if seeds == _DEFAULT_SEED else f" --nimbus {seeds}"

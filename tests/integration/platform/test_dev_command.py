@@ -6,16 +6,19 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from tupletree import NimbusClient, Spout, Topology, TopologyBuilder
 from tupletree._devcluster.guard import processes_of
+from tupletree._devcluster.machines import why_not
+from tupletree._devcluster.workers import live_workers
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._net import ReservedPorts, bind
 from tupletree.testing.wait import wait_until
@@ -31,8 +34,10 @@ def ports() -> Iterator[ReservedPorts]:
 
 
 @contextlib.contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([*TUPLETREE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def started(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*TUPLETREE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
     try:
         yield process
     finally:
@@ -99,6 +104,56 @@ def test_dev_restarts_what_dies_ends_on_ctrl_c_and_goes_on_where_it_was(
         wait_until(lambda: [one.record.id for one in client.list()] == [topology_id], 30)
         dev.send_signal(signal.SIGTERM)
         assert dev.wait(30) == 0
+
+
+def topology_of_two() -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("idle", Idle(), 2)
+    return builder.create_topology()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_each_process_has_a_machine_of_its_own_and_none_is_left(
+    ports: ReservedPorts, tmp_path: pathlib.Path, number: int
+) -> None:
+    with started(*dev_arguments(ports, tmp_path), "--machines", "--supervisors", "2") as dev:
+        ready = next_event(dev)
+        [seed] = ready["nimbus_seeds"]
+        uplink = pathlib.Path("/sys/class/net", f"tupletree{seed.split('.')[2]}")
+        assert uplink.exists() == (why_not() == "")
+        with NimbusClient(ready["nimbus_seeds"]) as client:
+            wait_until(lambda: len(client.cluster().supervisors) == 2, 30, what="both supervisors are registered")
+            hosts = {one.presence.host for one in client.cluster().supervisors}
+            client.submit("spread", topology_of_two(), {"topology.workers": 2})
+            used = "both supervisors have a worker"
+            wait_until(lambda: [one.slots_used for one in client.cluster().supervisors] == [1, 1], 30, what=used)
+            wait_until(lambda: len(live_workers(str(tmp_path))) == 2, 60, what="the workers run")
+        assert len(hosts | {seed.partition(":")[0], ready["zookeeper"].partition(":")[0]}) == 4
+        dev.send_signal(number)
+        assert dev.wait(60) == (0 if number == signal.SIGTERM else -number)
+        wait_until(lambda: processes_of(str(tmp_path)) == [], 30, what="every process ends")
+        wait_until(lambda: not uplink.exists(), 30, what="the network goes")
+
+
+def test_machines_are_loopback_addresses_where_there_can_be_no_namespaces(
+    ports: ReservedPorts, tmp_path: pathlib.Path
+) -> None:
+    java, programs = shutil.which("java"), tmp_path / "programs"
+    assert java is not None
+    programs.mkdir()
+    (programs / "java").symlink_to(java)
+    arguments = [*dev_arguments(ports, tmp_path / "cluster"), "--machines", "--supervisors", "2"]
+    with started(*arguments, env={**os.environ, "PATH": str(programs)}) as dev:
+        ready = next_event(dev)
+        with NimbusClient(ready["nimbus_seeds"]) as client:
+            wait_until(lambda: len(client.cluster().supervisors) == 2, 30, what="both supervisors are registered")
+            assert [one.presence.host for one in client.cluster().supervisors] == ["127.0.0.4", "127.0.0.5"]
+        dev.send_signal(signal.SIGTERM)
+        _, stderr = dev.communicate(timeout=60)
+    assert dev.returncode == 0
+    assert stderr.startswith(
+        "Each process has an address of the loopback interface, and no namespace of its own: network namespaces need "
+    )
 
 
 def test_dev_names_a_port_in_use_and_who_needs_it(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:

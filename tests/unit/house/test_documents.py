@@ -35,7 +35,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 def test_make_help_lists_the_targets() -> None:
     help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for target in ("help", "setup", "demo", "test", "check", "proto", "bench", "clean"):
+    for target in ("help", "setup", "cluster", "demo", "test", "check", "proto", "bench", "clean"):
         assert f"make {target} " in help_text
 
 

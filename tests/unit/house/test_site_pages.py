@@ -19,7 +19,14 @@ from tupletree.config import KEYS
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-PAGES = ("index.md", "exactly-once.md", "errors.md", "guides/performance-tuning.md", "guides/deployment.md")
+PAGES = (
+    "index.md",
+    "exactly-once.md",
+    "errors.md",
+    "guides/performance-tuning.md",
+    "guides/deployment.md",
+    "guides/sizing.md",
+)
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 

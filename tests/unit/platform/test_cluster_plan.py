@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tupletree._devcluster.plan import Size, plan_with_fixed_ports, plan_with_ports
+from tupletree._devcluster.plan import (
+    Size,
+    loopback_addresses,
+    names_of,
+    plan_on_machines,
+    plan_with_fixed_ports,
+    plan_with_ports,
+)
 from tupletree.config import defaults, validate
 from tupletree.errors import UsageError
 
@@ -13,7 +20,7 @@ def test_every_port_given_is_used_once() -> None:
     size = Size(supervisors=2, slots=3, ackers=2, nimbuses=2)
     ports = list(range(20_000, 20_000 + size.ports))
     plan = plan_with_ports("/c", size, ports, {})
-    assert sorted(port for port, _, _ in plan.listeners()) == ports
+    assert sorted(one.port for one in plan.listeners()) == ports
     assert [daemon.name for daemon in plan.daemons] == [
         "nimbus-0",
         "nimbus-1",
@@ -56,6 +63,32 @@ def test_a_port_needed_twice_is_one_sentence() -> None:
     sentence = "port 6740 is needed by a worker of supervisor-0 and by acker-1"
     with pytest.raises(UsageError, match=sentence):
         plan_with_fixed_ports("/c", Size(slots=60, ackers=2), defaults(), {})
+
+
+def test_daemons_on_machines_of_their_own_share_the_ports_and_not_the_host() -> None:
+    size = Size(supervisors=2, slots=2, nimbuses=2)
+    addresses = {name: f"10.0.0.{number}" for number, name in enumerate(names_of(size), 1)}
+    plan = plan_on_machines("/c", size, addresses, defaults(), {"topology.workers": 3})
+    assert plan.conf["zookeeper.servers"] == [addresses["zookeeper"]] == ["10.0.0.1"]
+    assert plan.conf["nimbus.seeds"] == ["10.0.0.2:6627", "10.0.0.3:6627"]
+    listeners = list(plan.listeners())
+    assert len({(one.host, one.port) for one in listeners}) == len(listeners)
+    for daemon in plan.daemons:
+        validate(daemon.conf)
+        assert daemon.conf["bind.host"] == daemon.host == addresses[daemon.name]
+        assert daemon.conf["topology.workers"] == 3
+    supervisors = [daemon for daemon in plan.daemons if daemon.role == "supervisor"]
+    assert [(one.grpc_port, one.slots, one.conf["supervisor.id"]) for one in supervisors] == [
+        (6628, (6700, 6701), "supervisor-0"),
+        (6628, (6700, 6701), "supervisor-1"),
+    ]
+
+
+def test_loopback_addresses_go_on_beyond_the_last_octet() -> None:
+    addresses = loopback_addresses(Size(supervisors=300))
+    assert addresses["zookeeper"] == "127.0.0.2"
+    assert len(set(addresses.values())) == 303
+    assert addresses["acker-0"] == "127.0.1.48"
 
 
 def test_a_size_that_cannot_be_is_one_sentence() -> None:
