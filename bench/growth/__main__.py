@@ -10,8 +10,9 @@ cluster, once per round, and each round begins with another point; figures are m
 seconds; then for --seconds it is measured; then it stops, and what it counted must be the truth, else the point has no
 figures, its reason is told, and the exit status is 1.
 
-``cpu_us_per_…`` is the processor time of all workers and ackers. On a machine that does other work compare that: rates
-and latencies depend on the share of the processors that others leave. ``times`` is the cost by that of the first point.
+``cpu_us_per_…`` is the processor time of all workers and ackers, ``idle_cores`` what they use before the spout emits.
+On a machine that does other work compare processor times: rates and latencies depend on the share of the processors
+that others leave. ``times`` is the cost by that of the first point.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         print("\n".join(f"{curve.name:<12} {_listed(curve.points):<44} {curve.axis}" for curve in CURVES))
         return 0
     curves = CURVES if arguments.curve == "all" else (BY_NAME[arguments.curve],)
-    times = Times(arguments.warm, arguments.seconds, arguments.timeout)
+    times = Times(warm_s=arguments.warm, seconds=arguments.seconds, timeout_s=arguments.timeout)
     results, is_whole = {}, True
     for curve in curves:
         points = arguments.points or curve.points

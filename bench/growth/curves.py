@@ -50,7 +50,7 @@ class Curve:
         """The other figures to show."""
         if self.cost.startswith("cpu_us_per_"):
             rate = f"{self.cost.removeprefix('cpu_us_per_')}s_per_s"
-            return rate, "cpu_worker_s", "cpu_acker_s", "p50_ms", "p99_ms", "peak_rss_mb", "others_cores"
+            return rate, "cpu_worker_s", "cpu_acker_s", "idle_cores", "p50_ms", "p99_ms", "peak_rss_mb", "others_cores"
         return "talked_bytes_per_pair", "idle_workers_mb", "talked_workers_mb"
 
     def words(self, measured: Measured) -> list[str]:

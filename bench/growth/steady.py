@@ -1,7 +1,9 @@
 """Measures a topology while it runs steadily, for as long as the bench wants: its cost does not depend on its start.
 
     bench                                    spout                              sinks
-      | -- submit, "go" -------------------> | emits without end
+      | -- submit -------------------------> | opens
+      |    reads processor times of idle workers
+      | -- "go" ---------------------------> | emits without end
       | <----------------- "warm" ---------- | enough trees are acked
       | -- "begin" ------------------------> | tells how many are acked
       |    reads processor times
@@ -186,8 +188,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Times:
-    """The seconds to run before the measurement, those of the measurement, and the limit of each other step."""
+    """The seconds to look at idle workers, to run before the measurement, and to measure; the limit of other steps."""
 
+    idle_s: float = 1.0
     warm_s: float = 2.0
     seconds: float = 5.0
     timeout_s: float = 300.0
@@ -224,7 +227,8 @@ def measure(cluster: DevCluster, shape: Shape, times: Times) -> dict[str, Any]:
     items = round((after["acked"] - before["acked"]) * shape.items)
     if not items:
         raise WrongResultError(f"no tuple was acked in {flow.wall_s:.1f} s")
-    return {**flow.figures(items, shape.item), **{name: after[name] for name in ("p50_ms", "p99_ms") if name in after}}
+    also = {name: after[name] for name in ("idle_cores", "p50_ms", "p99_ms") if name in after}
+    return {**flow.figures(items, shape.item), **also}
 
 
 def _measured(cluster: DevCluster, run: Run, shape: Shape, times: Times) -> tuple[Flow, Facts, Facts]:
@@ -238,6 +242,9 @@ def _measured(cluster: DevCluster, run: Run, shape: Shape, times: Times) -> tupl
 
     wait_told(cluster, run, ["source-0-opened"], START_S)
     wait_until(all_run, START_S, what="all workers run")
+    idle = Use(pids)
+    time.sleep(times.idle_s)
+    idle.stop()
     tell(run.directory, GO, {})
     wait_told(cluster, run, ["warm"], times.timeout_s)
     time.sleep(times.warm_s)
@@ -248,7 +255,7 @@ def _measured(cluster: DevCluster, run: Run, shape: Shape, times: Times) -> tupl
     use.stop()
     sizes = {role: peak_rss_mb(of_role) for role, of_role in pids.items()}
     flow = Flow(before["at_s"], after["at_s"], (), (), use.cpu_s, sizes, use.others_cores)
-    return flow, before, after
+    return flow, before, {**after, "idle_cores": round(sum(idle.cpu_s.values()) / times.idle_s, 2)}
 
 
 def ask(directory: str, question: str, answers: int) -> list[Facts]:

@@ -12,7 +12,7 @@ from bench.growth.curves import BY_NAME, CURVES, Curve, NoRoomError
 from bench.growth.steady import Shape, Times
 from tupletree.testing import DevCluster
 
-TIMES = Times(warm_s=0, seconds=0.3, timeout_s=60)
+TIMES = Times(idle_s=0.1, warm_s=0, seconds=0.3, timeout_s=60)
 POINT = {
     "tasks": 3,
     "workers": 2,
@@ -53,7 +53,7 @@ def test_a_count_that_is_not_the_truth_is_no_result(cluster: DevCluster) -> None
 
     wrong = Shape(right.item, right.items, right.build, truth)
     with pytest.raises(WrongResultError, match="the sinks counted executed"):
-        steady.measure(cluster, wrong, Times(warm_s=0, seconds=0.3, timeout_s=5))
+        steady.measure(cluster, wrong, Times(idle_s=0.1, warm_s=0, seconds=0.3, timeout_s=5))
 
 
 def test_what_memory_does_not_permit_is_told(cluster: DevCluster) -> None:
