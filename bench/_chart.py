@@ -8,7 +8,7 @@ from html import escape
 
 WIDTH, LABEL, BAR, GAP, VALUE, TOP = 720, 190, 20, 8, 90, 40
 FILL, GRID = "#3b6ea5", "#dddddd"
-HEIGHT, LEFT, RIGHT, BOTTOM = 320, 70, 60, 50
+HEIGHT, LEFT, RIGHT, BOTTOM, INSET = 320, 70, 60, 50, 40
 
 
 def bars(title: str, values: Mapping[str, float]) -> str:
@@ -36,13 +36,15 @@ def curve(title: str, axis: str, values: Mapping[float, float]) -> str:
     across, up = _powers(list(values)), _powers(list(values.values()))
 
     def place(x: float, y: float) -> tuple[float, float]:
-        left = LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(x) - across[0]) / (across[-1] - across[0])
+        left = (
+            LEFT + INSET + (WIDTH - LEFT - RIGHT - 2 * INSET) * (math.log10(x) - across[0]) / (across[-1] - across[0])
+        )
         top = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP - 20) * (math.log10(y) - up[0]) / (up[-1] - up[0])
         return round(left, 1), round(top, 1)
 
     lines = [*_canvas(title, HEIGHT), f'<text x="{LEFT}" y="{HEIGHT - 12}" fill="#222222">{escape(axis)}</text>']
     for power in up:
-        _, y = place(10 ** across[0], 10**power)
+        _, y = place(1, 10**power)
         lines += [
             f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="{GRID}"/>',
             f'<text x="{LEFT - GAP}" y="{y + 4:g}" text-anchor="end" fill="#222222">{figure(10**power)}</text>',

@@ -79,10 +79,7 @@ class Curve:
     def _steepest(self, points: Sequence[int], costs: Sequence[float]) -> str:
         """Name the step with the highest power of growth: 1 is in proportion."""
         steps = range(1, len(points))
-        powers = {
-            at: math.log(costs[at] / costs[at - 1]) / math.log(points[at] / points[at - 1]) if points[at - 1] else 0.0
-            for at in steps
-        }
+        powers = {at: math.log(costs[at] / costs[at - 1]) / math.log(points[at] / points[at - 1]) for at in steps}
         at = max(powers, key=lambda step: powers[step])
         if powers[at] < 0.1:
             return ""
