@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from tupletree._devcluster.machines import of_their_own, run_ip
 from tupletree._devcluster.plan import (
     Size,
     loopback_addresses,
@@ -13,7 +16,7 @@ from tupletree._devcluster.plan import (
     plan_with_ports,
 )
 from tupletree.config import defaults, validate
-from tupletree.errors import UsageError
+from tupletree.errors import UnavailableError, UsageError
 
 
 def test_every_port_given_is_used_once() -> None:
@@ -89,6 +92,18 @@ def test_loopback_addresses_go_on_beyond_the_last_octet() -> None:
     assert addresses["zookeeper"] == "127.0.0.2"
     assert len(set(addresses.values())) == 303
     assert addresses["acker-0"] == "127.0.1.48"
+
+
+def test_more_machines_than_a_network_has_addresses_are_refused() -> None:
+    refused = pytest.raises(UsageError, match=r"^the cluster has 303 machines, expected at most 250$")
+    with refused, of_their_own(Size(supervisors=300)):
+        pass
+
+
+@pytest.mark.skipif(not shutil.which("ip"), reason="iproute2 is not installed")
+def test_what_the_system_refuses_is_one_sentence() -> None:
+    with pytest.raises(UnavailableError, match="ip link show dev nowhere0: "):
+        run_ip("link", "show", "dev", "nowhere0")
 
 
 def test_a_size_that_cannot_be_is_one_sentence() -> None:
