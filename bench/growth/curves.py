@@ -141,8 +141,9 @@ CURVES: Final = (
         lambda cluster, point, times: steady.measure(cluster, shapes.word_count(point, point), times),
         lambda point: point,
         "The same with more and more workers on the same two cores, a task of split and of count in each.",
-        "Set by messages: a row for another worker is encoded, sent and decoded, and each message costs its two ends "
-        "the same, however few rows it has. With more processes than cores each also waits for its turn.",
+        "Set by the streams between workers, which grow with the square of their number, each with messages of its "
+        "own however few rows they have; and by processes that wait for a core. Which of them weighs most was not "
+        "measured.",
         "a word",
         "cpu_us_per_word",
     ),
