@@ -129,8 +129,8 @@ dist: $(INSTALLED) ## build the source distribution, this platform's compiled wh
 test-wheel: ## install the wheel of dist/ into an environment of its own and run the unit tests against it
 	@rm -rf build/wheel && $(PYTHON) -m venv build/wheel
 	@build/wheel/bin/pip install --quiet --disable-pip-version-check --only-binary tupletree --no-index --no-deps --find-links dist tupletree
-	@build/wheel/bin/pip install --quiet --disable-pip-version-check 'tupletree[server]' pytest pytest-timeout hypothesis
-	@sh .ci/test-wheel build/wheel/bin/python
+	@build/wheel/bin/pip install --quiet --disable-pip-version-check 'tupletree[all]' pytest pytest-timeout pytest-xdist hypothesis
+	@PYTEST_ARGS="-n 2 $(FILES) $(or $(PYTEST_ARGS),tests/unit)" sh .ci/test-wheel build/wheel/bin/python
 
 proto: $(GENERATES) ## generate tupletree/v1 from proto/ anew
 	@$(PROTOC) $(call PROTOC_OUT,.) $(PROTOS)

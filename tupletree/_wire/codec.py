@@ -26,7 +26,8 @@ encodes as bytes, arrives as bytes.
 
 **Depth.** Decoding the content of an extension is a recursion in C, with 40 KB of stack per level. Tuples and sets can
 therefore be nested at most ``MAX_NESTED`` levels deep; lists and dicts between them as deep as msgpack allows, about
-1,000 levels. Encoding and decoding both refuse deeper values, whoever wrote the bytes.
+1,000 levels, or 500 to encode where msgpack is older than 1.2. Encoding and decoding both refuse deeper values, whoever
+wrote the bytes.
 
 **Datetimes** with a time zone are encoded as an instant and arrive in UTC. An instant outside UTC's years 1 to 9999,
 possible within a day of either end, arrives equal as well, in a time zone that can represent it.

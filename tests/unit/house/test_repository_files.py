@@ -1,4 +1,4 @@
-"""The files that GitHub and pre-commit read are valid, and agree with the project."""
+"""The files that GitHub and pre-commit read are valid, and agree with the project, as does what is generated."""
 
 from __future__ import annotations
 
@@ -107,3 +107,16 @@ def test_the_lock_is_of_these_dependencies_and_names_no_private_index() -> None:
     names = {re.split(r"[^A-Za-z0-9_.-]", one, maxsplit=1)[0].lower().replace("_", "-") for one in asked}
     locked = {one["name"] for one in own["metadata"]["requires-dist"]}
     assert locked - {"tupletree"} == names - {"tupletree"}, "run: make lock"  # an extra may name other extras of ours
+
+
+def test_the_types_and_names_of_topology_keys_are_those_of_the_table() -> None:
+    made = subprocess.run([sys.executable, ROOT / ".ci" / "topology-conf"], capture_output=True, check=True).stdout
+    formatted = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "topology_conf.py", "-"],
+        input=made,
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
+    kept = (ROOT / "tupletree" / "config" / "topology_conf.py").read_bytes()
+    assert kept == formatted, "run: python .ci/topology-conf > tupletree/config/topology_conf.py; make format"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_type_hints
 
@@ -150,21 +148,6 @@ def test_an_unknown_key_of_a_known_family_names_the_nearest(name: str, nearest: 
 
 def test_keys_outside_the_known_families_pass() -> None:
     config.validate({"my.app.key": object(), "redis": 1, "spark.anything.at.all": "x", "topologies.of.mine": 1})
-
-
-def test_the_types_and_names_of_topology_keys_are_those_of_the_table() -> None:
-    made = subprocess.run(
-        [sys.executable, REPOSITORY / ".ci" / "topology-conf"], capture_output=True, check=True
-    ).stdout
-    formatted = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--stdin-filename", "topology_conf.py", "-"],
-        input=made,
-        capture_output=True,
-        check=True,
-        cwd=REPOSITORY,
-    ).stdout
-    kept = (REPOSITORY / "tupletree" / "config" / "topology_conf.py").read_bytes()
-    assert kept == formatted, "run: python .ci/topology-conf > tupletree/config/topology_conf.py; make format"
 
 
 def test_the_keys_are_constants_for_those_who_know_storms() -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import tupletree.nimbus.web
+
 ROOT = Path(__file__).parents[3]
-STATIC = ROOT / "nimbus" / "web" / "static"
+PACKAGE = Path(tupletree.nimbus.web.__file__).parent
+STATIC = PACKAGE / "static"
 VENDOR = STATIC / "vendor"
 FILES = sorted(one for one in STATIC.rglob("*") if one.is_file())
 OWN_SCRIPTS = [one for one in FILES if one.suffix == ".js" and VENDOR not in one.parents]
@@ -22,8 +25,7 @@ VENDORED_ROW = re.compile(
 
 def test_an_installed_package_has_every_file() -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    package = ROOT / "nimbus" / "web"
-    installed = {file for pattern in data["tupletree.nimbus.web"] for file in package.glob(pattern)}
+    installed = {file for pattern in data["tupletree.nimbus.web"] for file in PACKAGE.glob(pattern)}
     assert [file for file in FILES if file not in installed] == []
 
 
