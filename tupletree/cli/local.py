@@ -112,7 +112,7 @@ def _run(
     try:
         cluster.wait_until(is_over, timeout=float("inf"))
         if cluster.is_at_end(name):
-            cluster.finish(name)
+            cluster.finish(name, max(10, seconds or float("inf")))
     except KeyboardInterrupt:
         return
     except TupletreeError as error:

@@ -57,7 +57,7 @@ def run(
     """Run a topology until ``is_over``, until all sources are at their end, or for ``seconds``; 0: without limit.
 
     At the end of all sources, event time ends too, and windows by the clock do: all windows and joins emit what they
-    have.
+    have. To process the results of one component may take ``seconds`` again, and at least ten.
 
     ``watch``: called several times per second, and at the end of the sources. The default prints errors that components
     report to standard error.
@@ -77,7 +77,7 @@ def run(
 
         cluster.wait_until(look, timeout=float("inf"))
         if cluster.is_at_end(NAME) and not is_over():
-            cluster.finish(NAME)
+            cluster.finish(NAME, max(10, seconds or float("inf")))
             watch(cluster)
 
 

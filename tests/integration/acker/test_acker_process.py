@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -151,15 +150,13 @@ def test_health_answers_while_a_million_updates_stream_in(start_acker: StartAcke
     inits = many(500_000, random.Random(1))
     worker.send(inits)
     worker.send(acks_of(inits))
-    slowest_s, checks = 0.0, 0
+    checks = 0
     while worker.confirmed < 2:
-        began_s = time.monotonic()
         assert health(acker) == SERVING
         assert acker.http("/healthz")[0] == 200
-        slowest_s, checks = max(slowest_s, time.monotonic() - began_s), checks + 1
+        checks += 1
         assert not worker.ended.is_set()
-    assert checks > 3
-    assert slowest_s < 1.0
+    assert checks > 3  # more often than between the two messages
     wait_until(lambda: len(worker.verdicts["acked"][1]) == 500_000)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -85,6 +86,18 @@ def test_early_results_by_the_clock_come_before_the_last_ones() -> None:
 def test_a_window_by_count_that_is_not_full_is_not_emitted_at_the_end() -> None:
     windows = keyed([3] * 5).window(CountWindow(2)).to_list().collect(9, seconds=60)
     assert [window.value for _, window in windows] == [[3, 3], [3, 3]]
+
+
+@pytest.mark.long
+def test_the_last_windows_take_longer_than_ten_seconds_where_the_program_may() -> None:
+    def slow(key: int) -> int:
+        threading.Event().wait(1)
+        return key
+
+    keys = list(range(12))
+    stream = StreamBuilder().source(keys, name="keys").key_by(lambda key: key)
+    results = stream.window(Session(HOUR), processing_time=True).count().items().map(lambda pair: slow(pair[0]))
+    assert sorted(results.collect(99, seconds=60)) == keys
 
 
 PROGRAM = """from datetime import timedelta
