@@ -40,6 +40,20 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def address_towards(host: str, port: int) -> str:
+    """Return this machine's address on the way to ``host``, without sending anything.
+
+    Raises UsageError if the name does not resolve, or if there is no way to it.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise UsageError(f"cannot find this machine's address on the way to {host}: {error.strerror}") from error
+
+
 _LOWEST: Final = 10_240
 _HIGHEST: Final = 65_535
 

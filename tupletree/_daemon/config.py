@@ -38,13 +38,19 @@ def common_fields(conf: Mapping[str, Any], role: str) -> dict[str, Any]:
         "logs_dir": _absolute(conf["logs.dir"] or os.path.join(local_dir, "logs")),
         "logs_level": conf["logs.level"],
         "bind_host": bind_host,
-        "host": conf["advertise.host"] or (socket.gethostname() if bind_host in ANY_INTERFACE else bind_host),
+        "host": advertised_host(conf),
         "grpc_port": int(conf[f"{role}.port"]),
         "http_port": int(conf[f"{role}.http.port"]),
         "root": conf["zookeeper.root"],
         "audit_max_bytes": int(conf["nimbus.audit.log.max.bytes"]),
         "audit_backups": int(conf["nimbus.audit.log.backups"]),
     }
+
+
+def advertised_host(conf: Mapping[str, Any]) -> str:
+    """Return the name under which other machines reach this machine's daemons."""
+    bind_host = conf["bind.host"]
+    return str(conf["advertise.host"] or (socket.gethostname() if bind_host in ANY_INTERFACE else bind_host))
 
 
 def _absolute(path: str) -> str:

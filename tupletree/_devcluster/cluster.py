@@ -124,9 +124,9 @@ class DevCluster:
             return self._kill_worker(index, signal)
         if role == "zookeeper":
             server = self._cluster().zookeeper
-            if index != 0 or not server.running or server.process is None:
+            if index != 0 or server is None or not server.running:
                 raise NotFoundError(f"zookeeper {index} does not run")
-            pid = server.process.pid
+            pid = server.pid
             server.kill(signal)
             return pid
         daemon = self._daemon(role, index)
@@ -146,7 +146,9 @@ class DevCluster:
             self._restart_worker(index)
             return
         if role == "zookeeper":
-            self._cluster().zookeeper.restart()
+            server = self._cluster().zookeeper
+            assert server is not None
+            server.restart()
             return
         daemon = self._daemon(role, index)
         daemon.stop(_STOP_TIMEOUT_S)

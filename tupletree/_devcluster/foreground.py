@@ -34,11 +34,18 @@ class DaemonDied:
     reason: str
     restart_in_s: float
 
+    def __str__(self) -> str:
+        when = f"in {self.restart_in_s:.1f} s" if self.restart_in_s else "now"
+        return f"{self.name} {self.reason}; restarting it {when}"
+
 
 @dataclass(frozen=True, slots=True)
 class DaemonRestarted:
     name: str
     pid: int
+
+    def __str__(self) -> str:
+        return f"{self.name} was restarted as process {self.pid}"
 
 
 Event = DaemonDied | DaemonRestarted
@@ -118,8 +125,8 @@ class Foreground:
         self._cluster = RunningCluster(plan, remove=remove, durable=durable, run=run)
         self._report = report
         self._stop = threading.Event()
-        self._schedules = {daemon.plan.name: RestartSchedule() for daemon in self._cluster.daemons}
-        self._schedules["zookeeper"] = RestartSchedule()
+        names = [daemon.plan.name for daemon in self._cluster.daemons]
+        self._schedules = {name: RestartSchedule() for name in ["zookeeper", *names]}
 
     @property
     def cluster(self) -> RunningCluster:
@@ -134,10 +141,11 @@ class Foreground:
         for schedule in self._schedules.values():
             schedule.started(time.monotonic())
 
-    def watch(self) -> None:
-        """Restart dead processes until ``stop``."""
-        while not self._stop.wait(_LOOK_EVERY_S):
-            self._check("zookeeper", self._cluster.zookeeper, self._cluster.launch_zookeeper)
+    def watch(self, owned: Callable[[], bool] = lambda: True) -> None:
+        """Restart dead processes until ``stop``, or until ``owned()`` is false."""
+        while owned() and not self._stop.wait(_LOOK_EVERY_S):
+            if self._cluster.zookeeper is not None:
+                self._check("zookeeper", self._cluster.zookeeper, self._cluster.launch_zookeeper)
             for daemon in self._cluster.daemons:
                 self._check(daemon.plan.name, daemon, daemon.launch)
 

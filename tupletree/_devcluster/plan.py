@@ -29,22 +29,26 @@ PORT_STEP: Final = 100  # between the ports of the first and the second daemon o
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The number of processes of each role. ``slots`` is per supervisor."""
+    """The number of processes of each role. ``slots`` is per supervisor.
+
+    ``zookeepers`` is 1, or 0 for a part of a cluster whose ZooKeeper runs elsewhere.
+    """
 
     supervisors: int = 1
     slots: int = 4
     ackers: int = 1
     nimbuses: int = 1
+    zookeepers: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("supervisors", 0), ("slots", 1), ("ackers", 0), ("nimbuses", 1)):
+        for name, least in (("supervisors", 0), ("slots", 1), ("ackers", 0), ("nimbuses", self.zookeepers)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected at least {least}")
 
     @property
     def ports(self) -> int:
         """The number of ports that the cluster listens on, including those of ZooKeeper and the workers."""
-        return 1 + 2 * (self.nimbuses + self.supervisors + self.ackers) + self.supervisors * self.slots
+        return self.zookeepers + 2 * (self.nimbuses + self.supervisors + self.ackers) + self.supervisors * self.slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +97,11 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The whole cluster. ``conf`` is the configuration of its clients; ``host`` is that of ZooKeeper."""
+    """The cluster, or the part of it on this machine. ``conf`` is its clients' configuration; ``host`` ZooKeeper's."""
 
     directory: str
     host: str
-    zookeeper_port: int
+    zookeeper_port: int | None
     daemons: tuple[DaemonPlan, ...]
     conf: Mapping[str, Any]
 
@@ -111,7 +115,8 @@ class ClusterPlan:
 
     def listeners(self) -> Iterator[Listener]:
         """Yield each port."""
-        yield Listener(ZOOKEEPER, self.host, self.zookeeper_port, "ZooKeeper", "zookeeper.port")
+        if self.zookeeper_port is not None:
+            yield Listener(ZOOKEEPER, self.host, self.zookeeper_port, "ZooKeeper", "zookeeper.port")
         for daemon in self.daemons:
             name, host = daemon.name, str(daemon.conf.get("bind.host", daemon.host))
             yield Listener(name, host, daemon.grpc_port, name, f"{daemon.role}.port")
@@ -216,15 +221,13 @@ def plan_on_machines(
 def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str, Any]) -> ClusterPlan:
     host = str(conf.get("bind.host", "127.0.0.1"))
     local = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    zookeeper_port = ports.zookeeper()
+    zookeeper_port = ports.zookeeper() if size.zookeepers else None
     nimbus_ports = [ports.daemon("nimbus", index) for index in range(size.nimbuses)]
-    shared = {
-        "zookeeper.session.timeout": 6000,
-        **conf,
-        "zookeeper.servers": [local],
-        "zookeeper.port": zookeeper_port,
-        "nimbus.seeds": [f"{local}:{grpc_port}" for grpc_port, _ in nimbus_ports],
-    }
+    shared = {"zookeeper.session.timeout": 6000, **conf}
+    if zookeeper_port is not None:
+        shared |= {"zookeeper.servers": [local], "zookeeper.port": zookeeper_port}
+    if nimbus_ports:
+        shared |= {"nimbus.seeds": [f"{local}:{grpc_port}" for grpc_port, _ in nimbus_ports]}
     daemons = [
         _daemon(directory, "nimbus", index, nimbus_ports[index], (), shared, local) for index in range(size.nimbuses)
     ]

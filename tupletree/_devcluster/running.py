@@ -51,9 +51,11 @@ class RunningCluster:
     def __init__(self, plan: ClusterPlan, *, remove: bool, durable: bool, run: RunOn = run_here) -> None:
         self.plan = plan
         self.run = run
-        self.zookeeper = EmbeddedZooKeeper(
-            plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
-        )
+        self.zookeeper: EmbeddedZooKeeper | None = None
+        if plan.zookeeper_port is not None:
+            self.zookeeper = EmbeddedZooKeeper(
+                plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
+            )
         self.security = Security.of_client(plan.conf)
         self.daemons = [DaemonProcess(daemon, self.security.tls, partial(run, daemon.name)) for daemon in plan.daemons]
         self._guard: Guard | None = None
@@ -70,7 +72,8 @@ class RunningCluster:
             self.launch_zookeeper()
             for daemon in self.daemons:
                 daemon.launch()
-            self.zookeeper.wait_ready(timeout_s)
+            if self.zookeeper is not None:
+                self.zookeeper.wait_ready(timeout_s)
             for daemon in self.daemons:
                 wait_for(daemon.ready, deadline, lambda daemon=daemon: _late(daemon, timeout_s))  # type: ignore[misc]
         except BaseException:
@@ -78,8 +81,9 @@ class RunningCluster:
             raise
 
     def launch_zookeeper(self) -> None:
-        """Start ZooKeeper on its machine, without waiting."""
-        self.run(ZOOKEEPER, self.zookeeper.launch)
+        """Start ZooKeeper on its machine, without waiting, if it is part of the plan."""
+        if self.zookeeper is not None:
+            self.run(ZOOKEEPER, self.zookeeper.launch)
 
     def daemons_of(self, role: str) -> list[DaemonProcess]:
         return [daemon for daemon in self.daemons if daemon.plan.role == role]
@@ -94,9 +98,9 @@ class RunningCluster:
     def processes(self) -> list[ProcessInfo]:
         """Return all live processes: ZooKeeper, nimbuses, supervisors, ackers, workers."""
         found = []
-        if self.zookeeper.running and self.zookeeper.process is not None:
-            pid, port = self.zookeeper.process.pid, self.zookeeper.port
-            found.append(ProcessInfo("zookeeper", "zookeeper", pid, 0, port, self.zookeeper.log_path))
+        server = self.zookeeper
+        if server is not None and server.running:
+            found.append(ProcessInfo("zookeeper", "zookeeper", server.pid, 0, server.port, server.log_path))
         for daemon in self.daemons:
             plan = daemon.plan
             if daemon.running:
@@ -128,7 +132,8 @@ class RunningCluster:
     def close(self) -> None:
         """Kill the remaining processes, and remove the directory if requested. Idempotent."""
         end_all(self.plan.directory)
-        self.zookeeper.stop()
+        if self.zookeeper is not None:
+            self.zookeeper.stop()
         for daemon in self.daemons:
             if daemon.process is not None:
                 daemon.process.wait()

@@ -12,14 +12,16 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tupletree import _class_archive
+from tupletree._coord.session import credentials
 from tupletree._devcluster.java import find_java, zookeeper_class_path
 from tupletree._net import ReservedPorts, bind
 from tupletree._process_table import is_stopped
+from tupletree._security.exposure import is_loopback
 from tupletree.errors import UnavailableError, UsageError
 
 _START_TIMEOUT_S: Final = 30.0
@@ -218,6 +220,15 @@ class EmbeddedZooKeeper:
         except OSError:
             return "(no log)"
         return lines[-1][-400:] if lines else "(empty)"
+
+
+def refuse_open_server(conf: Mapping[str, Any]) -> None:
+    """Raise UsageError if everybody on the network could change the data of a server on ``bind.host``."""
+    if not is_loopback(str(conf["bind.host"])) and credentials(conf) is None and not conf["security.insecure"]:
+        raise UsageError(
+            f"refusing to listen on bind.host {conf['bind.host']}, beyond this machine, for a cluster without "
+            "zookeeper.auth.user: anybody could change its data; set zookeeper.auth.user, or security.insecure: true"
+        )
 
 
 def class_archive() -> Path:

@@ -152,11 +152,7 @@ def _row(name: str, address: str, also: str) -> str:
 def _report(event: Event, as_json: bool) -> None:
     from tupletree._devcluster.foreground import DaemonDied
 
-    died = isinstance(event, DaemonDied)
     if as_json:
-        print_json({"event": "died" if died else "restarted", **asdict(event)})
-    elif isinstance(event, DaemonDied):
-        when = f"in {event.restart_in_s:.1f} s" if event.restart_in_s else "now"
-        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} {event.reason}; restarting it {when}")
+        print_json({"event": "died" if isinstance(event, DaemonDied) else "restarted", **asdict(event)})
     else:
-        click.echo(f"{time.strftime('%H:%M:%S')} {event.name} was restarted as process {event.pid}")
+        click.echo(f"{time.strftime('%H:%M:%S')} {event}")

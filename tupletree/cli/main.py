@@ -59,6 +59,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     },
     "Cluster": {
         "health": _Entry("tupletree.cli.health", "Report whether the cluster is healthy, and why not."),
+        "cluster": _Entry("tupletree.cli.cluster", "Run supervisors and ackers on a Spark cluster."),
         "ui": _Entry("tupletree.cli.ui", "Print the address of the web UI, or open it."),
         "ackers": _Entry("tupletree.cli.ackers", "Show every acker service and the ledgers it serves."),
         "transactions": _Entry("tupletree.cli.transactions", "Show the progress of transactional topologies."),

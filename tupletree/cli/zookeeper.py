@@ -43,20 +43,14 @@ def command(
 def _serve(
     port: int | None, directory: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
 ) -> None:
-    from tupletree._coord.session import credentials
     from tupletree._devcluster.foreground import lock_directory, stopping_on_signals
     from tupletree._devcluster.guard import Guard
-    from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
-    from tupletree._security.exposure import is_loopback
+    from tupletree._devcluster.zookeeper import EmbeddedZooKeeper, refuse_open_server
     from tupletree.config import load
-    from tupletree.errors import UnavailableError, UsageError
+    from tupletree.errors import UnavailableError
 
     conf = load(conf_path, overrides)
-    if not is_loopback(str(conf["bind.host"])) and credentials(conf) is None and not conf["security.insecure"]:
-        raise UsageError(
-            f"refusing to listen on bind.host {conf['bind.host']}, beyond this machine, for a cluster without "
-            "zookeeper.auth.user: anybody could change its data; set zookeeper.auth.user, or security.insecure: true"
-        )
+    refuse_open_server(conf)
     data = os.path.realpath(directory or os.path.expanduser(os.path.join(conf["local.dir"], "zookeeper")))
     server = EmbeddedZooKeeper(data, port or int(conf["zookeeper.port"]), host=str(conf["bind.host"]))
     stop = threading.Event()

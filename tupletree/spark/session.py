@@ -125,8 +125,11 @@ def acquire(conf: Mapping[str, Any]) -> SparkSession:
         return _session
 
 
-def release() -> None:
-    """Give back the session from ``acquire``. The last ``release`` stops the session."""
+def release(*, at_once: bool = False) -> None:
+    """Give back the session from ``acquire``. The last ``release`` stops the session.
+
+    ``at_once``: without waiting for the ends of running tasks.
+    """
     global _session, _users  # noqa: PLW0603
     with _lock:
         _users -= 1
@@ -134,7 +137,7 @@ def release() -> None:
             session, _session = _session, None
             with contextlib.suppress(Exception):  # the JVM or the server may already be gone
                 reach(_remote)
-                if not _remote:
+                if not _remote and not at_once:
                     _await_tasks(session)
                 session.stop()
 

@@ -130,18 +130,32 @@ def _end_with_parent() -> None:
 @contextmanager
 def standalone_cluster(directory: Path) -> Iterator[tuple[str, Process]]:
     """A master and a worker with two cores; the URL of the master, and the worker, which starts executors."""
+    with standalone_workers(directory, 1, cores=2, memory="1g") as (url, (worker,)):
+        yield url, worker
+
+
+@contextmanager
+def standalone_workers(
+    directory: Path, count: int, *, cores: int, memory: str
+) -> Iterator[tuple[str, tuple[Process, ...]]]:
+    """A master and its workers. Their executors keep their files in ``directory / "scratch"``."""
     run, env = str(HOME / "bin" / "spark-class"), {
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": f"-Dspark.master.rest.enabled=false {SHORT_LIVED}",
+        "SPARK_LOCAL_DIRS": str(directory / "scratch"),
     }  # fmt: skip
     ports = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    with Process([run, "org.apache.spark.deploy.master.Master", *ports], directory, "master", env) as master:
-        url = master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
-        size = ["--cores", "2", "--memory", "1g", "--work-dir", str(directory / "executors")]
+    with contextlib.ExitStack() as stack:
+        command = [run, "org.apache.spark.deploy.master.Master", *ports]
+        url = stack.enter_context(Process(command, directory, "master", env)).wait_for(
+            r"Starting Spark master at (spark://\S+)"
+        )[1]
+        size = ["--cores", str(cores), "--memory", memory, "--work-dir", str(directory / "executors")]
         command = [run, "org.apache.spark.deploy.worker.Worker", *ports, *size, url]
-        with Process(command, directory, "worker", env) as worker:
+        workers = [stack.enter_context(Process(command, directory, f"worker-{number}", env)) for number in range(count)]
+        for worker in workers:
             worker.wait_for("Successfully registered with master")
-            yield url, worker
+        yield url, tuple(workers)
 
 
 @contextmanager

@@ -9,12 +9,15 @@ import pytest
 from deployed import DEPLOY, GRPC_PORTS, HTTP_PORTS, ROLES, SLOTS, check_command, check_environment, documents
 
 from tupletree._security.exposure import refusal
+from tupletree._sparkcluster.plan import ClusterSpec, check_master, spark_conf
+from tupletree.cli.cluster import up
 from tupletree.config import load
+from tupletree.config.loading import load_explicit, parse_overrides
 
 FOLDER = DEPLOY / "kubernetes"
 VERSION = "1.30"
 KUSTOMIZATION = next(iter(documents(FOLDER / "kustomization.yaml")))
-MANIFESTS = [*KUSTOMIZATION["resources"], "secret.example.yaml"]
+MANIFESTS = [*KUSTOMIZATION["resources"], "secret.example.yaml", "spark-cluster.example.yaml"]
 OBJECTS = [(name, one) for name in MANIFESTS for one in documents(FOLDER / name)]
 CONF = load(FOLDER / "tupletree.yaml", environ={})
 
@@ -101,3 +104,21 @@ def test_a_supervisors_pod_takes_its_workers_with_it() -> None:
 
 def test_the_daemons_agree_to_listen() -> None:
     assert refusal(CONF) is None
+
+
+def test_the_driver_of_a_cluster_on_spark_is_started_as_the_command_line_says() -> None:
+    arguments = container("spark-cluster")["args"]
+    with up.make_context("up", arguments[2:]) as context:
+        assert arguments[:2] == ["cluster", "up"]
+        given = dict(context.params)
+    explicit = {**load_explicit(FOLDER / "tupletree.yaml", environ={}), **parse_overrides(given["overrides"])}
+    check_master(given["master"], explicit, {})
+    sizes = (given["executors"], given["slots"], 2, given["cores"], given["memory"])
+    spec = ClusterSpec(given["master"], *sizes, is_embedded="zookeeper.servers" not in explicit, conf=explicit)
+    assert given["foreground"] and not spec.is_embedded
+    (service,) = [one for name, one in OBJECTS if "spark" in name and one["kind"] == "Service"]
+    asked = spark_conf(spec)
+    assert asked["spark.driver.host"] == f"{service['metadata']['name']}.{KUSTOMIZATION['namespace']}.svc"
+    ports = [int(asked["spark.driver.port"]), int(asked["spark.driver.blockManager.port"])]
+    assert [one["port"] for one in service["spec"]["ports"]] == ports
+    assert service["spec"]["selector"] == workload("spark-cluster")["spec"]["template"]["metadata"]["labels"]
