@@ -172,6 +172,12 @@ SECTIONS: Final = (
         "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",
     ),
     Section(
+        "spark_start",
+        "The start of Spark",
+        "From a fresh process to the first result of a job, on a local master. `plain`: with the JVM's own choice of "
+        "when to compile. Processor time is that of the process, the JVM and the Python workers.",
+    ),
+    Section(
         "spark_word_count",
         "Pipelines on Spark",
         "The same words counted exactly once by a pipeline and by Spark Structured Streaming.",

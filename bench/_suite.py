@@ -163,6 +163,12 @@ SUITE: Final = (
             for provider in ("memory", "sqlite", "redis")
         },
     ),
+    Bench(
+        "spark_start",
+        "the start of Spark for a pipeline, and jobs in the steady state",
+        "first_result_cpu_s",
+        {jvm: f"--jvm {jvm} --jobs 40 --lines 100000 --cores 2" for jvm in ("ours", "plain")},
+    ),
     Bench("spark_word_count", "a pipeline against Spark's own streaming", "ratio", {"default": "--rounds 1"}),
 )
 

@@ -33,11 +33,12 @@ def test_on_a_local_master_there_is_a_shuffle_partition_for_each_core(master: st
     made = settings({"spark.master": master})
     assert made["spark.sql.shuffle.partitions"] == partitions
     assert made["spark.driver.bindAddress"] == "127.0.0.1"
+    assert made["spark.ui.enabled"] == "false"
 
 
 def test_on_another_master_spark_decides() -> None:
     made = settings({"spark.master": "spark://ann:7077"})
-    assert "spark.sql.shuffle.partitions" not in made and "spark.driver.host" not in made
+    assert not {"spark.sql.shuffle.partitions", "spark.driver.host", "spark.ui.enabled"} & made.keys()
 
 
 def test_a_connect_session_has_only_what_is_given() -> None:
