@@ -128,8 +128,9 @@ CURVES: Final = (
         _two,
         "The tracked word count with one spout, 6,000 sentences pending, on two workers, with more and more tasks of "
         "split and of count.",
-        "Set by the rows that travel together: with n tasks on each side there are n² pairs, and a sentence's words "
-        "are spread over all of them.",
+        "Set by the rows of a batch that are for another task than the row before: each is a call of its own, of a "
+        "task whose objects have left the processor's cache. Batches do not get smaller, since all tasks of a "
+        "component in a worker share them.",
         "a word",
         "cpu_us_per_word",
     ),
