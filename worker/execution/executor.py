@@ -186,6 +186,7 @@ class Executor:
         Batch reports and progress in event time are handed over only here, and their streams are declared last. So
         they cannot overtake the rows that they report.
         """
+        self._has_held = False
         closed = self._gate.closed  # read once, so that all streams to a held task are held
         self._hand_over_old(closed)
         for buffer in self._buffers:
@@ -202,11 +203,10 @@ class Executor:
 
     def _hand_over_old(self, closed: frozenset[int]) -> None:
         """Hand over rows held before, then steps of checkpoints and the tuples before them, ahead of later tuples."""
-        self._has_held = False
         for target in [target for target in self._held_rows if target not in closed]:
             for buffer, rows in self._held_rows.pop(target):
                 self._transfer(buffer, target, rows)
-        self._has_held = bool(self._held_rows)
+        self._has_held |= bool(self._held_rows)
         for participant in self._participants:
             waiting = [participant.passed_on.popleft() for _ in range(len(participant.passed_on))]
             for buffer, rows in waiting:
