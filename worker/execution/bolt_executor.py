@@ -50,7 +50,7 @@ class BoltExecutor(Executor):
         self._parts_origin = TICK_ORIGIN
         self.parts: Sequence[Sequence[Task]] = ()  # the executors that were assigned, if there are several
         self.make: Callable[[Sequence[Task]], Executor] | None = None
-        self._is_hurried = False
+        self._is_hurried = True  # the executor that these tasks had before can have been
         self._parts: deque[tuple[int, Rows]] = deque()  # of the same batch, for other tasks
         basic = [task for task in tasks if isinstance(task, BasicBoltTask) and task.participant is None]
         self._mixed = BasicBoltRows(basic) if len(basic) == len(tasks) > 1 else None  # runs rows for several tasks

@@ -14,7 +14,8 @@ from tupletree import Topology, TopologyBuilder
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.worker.engine import Engine
 
-NAP_S = 0.08
+NAP_S = 0.15
+"""Long enough for the watchdog to hurry a step."""
 TASKS = 3
 
 

@@ -201,6 +201,7 @@ def test_an_executor_that_is_divided_midway_leaves_out_nothing_and_repeats_nothi
             )
     for _ in range(rng.randrange(8)):
         whole.step()
+    whole.hurry()  # the watchdog has found it blocking
     parts = whole.divided(0.0)
     inboxes = {task.task_id: part.inbox for part in parts for task in part.tasks}
     whole.inbox.forward(lambda item, size: put_again(inboxes, item, size), parts[0].inbox.put_news)
