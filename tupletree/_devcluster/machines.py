@@ -43,6 +43,8 @@ def why_not() -> str:
     """Return the reason why namespaces cannot be made here; empty if they can."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "network namespaces need root"
+    if not os.path.exists("/proc/self/ns/net"):
+        return "network namespaces need /proc, as Linux has it"
     missing = [program for program in ("ip", "unshare") if shutil.which(program) is None]
     if missing:
         return f"network namespaces need the programs {' and '.join(missing)}, of the packages iproute2 and util-linux"

@@ -78,7 +78,7 @@ def test_deaths_in_a_row_are_one_error_with_a_count_and_are_not_over(cluster: De
 def test_a_dead_worker_is_not_said_to_be_just_submitted(cluster: DevCluster, reader: Reader) -> None:
     cluster.client.kill("dies", wait_secs=0)
     wait_until(lambda: "dies" not in {one.record.name for one in cluster.client.list()}, what="it is gone")
-    cluster.client.submit("dies", told_topologies.dies())
+    cluster.client.submit("dies", told_topologies.starts_slowly())
     wait_until(lambda: ready(cluster, "dies") == 1, PATIENCE_S, what="its worker is ready")
     kill_worker(cluster, "dies")
     (before,) = cluster.client.describe("dies").workers

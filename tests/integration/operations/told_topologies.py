@@ -178,5 +178,16 @@ def waits() -> tuple[Topology, dict[str, Any]]:
     return chain(Numbers(PENDING), Forgets()), {"topology.message.timeout.secs": 900}
 
 
+class Prepares(Sink):
+    """Takes a while to be ready: a worker that is ready at once is not seen before it is."""
+
+    def setup(self) -> None:
+        time.sleep(3)
+
+
 def dies() -> Topology:
     return chain(Numbers(), Sink())
+
+
+def starts_slowly() -> Topology:
+    return chain(Numbers(), Prepares())
