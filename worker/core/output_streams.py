@@ -62,11 +62,11 @@ class OutBuffer:
 
     def add_port(self, port: Port) -> None:
         """Take the rows of this port too. Only while the buffer is empty."""
-        self.tasks |= {port.task}
-        self.target = port.task if len(self.tasks) == 1 else MIXED
-        if port.stream is not self.stream:
-            self.source = MIXED
+        if port.task not in self.tasks:  # once for each task, not for each pair: a new set is made
+            self.tasks |= {port.task}
+            self.target = port.task if len(self.tasks) == 1 else MIXED
         if port.source not in self._by_source:
+            self.source = port.source if not self._by_source else MIXED
             self._by_source[port.source] = port.stream
             self._first_source = min(self._by_source)
             self._streams = [port.stream] * (max(self._by_source) + 1 - self._first_source)
