@@ -31,8 +31,9 @@ from .execution.call_durations import Present
 from .execution.delivery import put_again, put_local, put_remote
 from .execution.executor import Executor
 from .execution.inbox import ACKERS, Gate, Inbox, RemoteBatch
+from .execution.loop_settings import LoopSettings
 from .execution.outgoing_batches import send_bounded
-from .execution.run_loop import LoopSettings, RunLoop
+from .execution.run_loop import RunLoop
 from .execution.spout_executor import SpoutExecutor
 from .execution.task_stats import task_stats
 from .execution.tracer import Tracer

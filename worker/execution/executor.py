@@ -191,7 +191,7 @@ class Executor:
         self._hand_over_old(closed)
         for buffer in self._buffers:
             if buffer:
-                self._hand_over(buffer, buffer.pop_all, closed)
+                self._give(buffer, buffer.pop_all, closed)
 
     def flush_full(self) -> None:
         """Hand over full batches whose receiving tasks are open, except reports and progress."""
@@ -199,7 +199,7 @@ class Executor:
         self._hand_over_old(closed)
         for buffer in self._unreported:
             if buffer.has_full:
-                self._hand_over(buffer, buffer.pop_full, closed)
+                self._give(buffer, buffer.pop_full, closed)
 
     def _hand_over_old(self, closed: frozenset[int]) -> None:
         """Hand over rows held before, then steps of checkpoints and the tuples before them, ahead of later tuples."""
@@ -210,31 +210,22 @@ class Executor:
         for participant in self._participants:
             waiting = [participant.passed_on.popleft() for _ in range(len(participant.passed_on))]
             for buffer, rows in waiting:
-                if not self._give(buffer, [rows], closed):
+                if not self._give(buffer, lambda rows=rows: [rows], closed):  # type: ignore[misc]
                     participant.passed_on.append((buffer, rows))
 
-    def _hand_over(self, buffer: OutBuffer, take: Callable[[], list[Rows]], closed: frozenset[int]) -> None:
-        """Take rows from a buffer and deliver them, except to closed tasks."""
-        if self._is_closed(buffer, closed):
-            self._has_held = True
-        else:
-            self._give(buffer, take(), closed)
+    def _give(self, buffer: OutBuffer, take: Callable[[], Sequence[Rows]], closed: frozenset[int]) -> bool:
+        """Take rows of a buffer and deliver them, unless all of its tasks are closed: then return False.
 
-    def _is_closed(self, buffer: OutBuffer, closed: frozenset[int]) -> bool:
-        """True if no task of a buffer may be fed."""
-        return not buffer.ignores_gate and bool(closed) and buffer.tasks <= closed
-
-    def _give(self, buffer: OutBuffer, batches: Sequence[Rows], closed: frozenset[int]) -> bool:
-        """Deliver batches; hold the rows of tasks that are closed, or for which rows are held. False: all closed."""
-        if self._is_closed(buffer, closed):
+        Rows of single tasks that are closed, or for which rows are held, are held.
+        """
+        if not buffer.ignores_gate and closed and buffer.tasks <= closed:
             self._has_held = True
             return False
-        tasks = buffer.tasks
-        if buffer.ignores_gate or (closed.isdisjoint(tasks) and self._held_rows.keys().isdisjoint(tasks)):
-            for rows in batches:
+        is_open = closed.isdisjoint(buffer.tasks) and self._held_rows.keys().isdisjoint(buffer.tasks)
+        for rows in take():
+            if is_open or buffer.ignores_gate:
                 self._transfer(buffer, buffer.target, rows)
-            return True
-        for rows in batches:
+                continue
             for target, part in [(buffer.target, rows)] if rows.targets is None else rows.by_target():
                 if target in closed or target in self._held_rows:
                     self.hold(target, buffer, part)

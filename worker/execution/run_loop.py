@@ -30,15 +30,15 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tupletree._log import event
 
 from ..core.ack_updates import AckUpdates
-from ..core.task import Clock, TaskFailedError
+from ..core.task import TaskFailedError
 from .early_updates import remainder, so_far
 from .executor import Executor
+from .loop_settings import Heir, LoopSettings
 from .stuck_calls import HangLog
 from .thread_cpu import wanted_s
 from .thread_splitting import Glance, Window
@@ -55,21 +55,6 @@ SHARE_S = 0.002
 """A busy bolt gets further steps for this time. Once its last step has ended, the next executor has its turn."""
 MAX_TURNS_HELD = 3
 """Maximum number of consecutive turns in which a spout waits for its bolts: other workers can feed the bolts, too."""
-
-Heir = Callable[[Sequence[Executor]], bool]  # takes over the executors that a loop gives up, or returns False
-
-
-@dataclass(frozen=True, slots=True)
-class LoopSettings:
-    """Settings that all run loops of a worker share."""
-
-    clock: Clock
-    batch_size: int
-    flush_interval_s: float
-    post: Callable[[AckUpdates], None]
-    on_failure: Callable[[TaskFailedError], None]
-    on_split: Callable[[Executor, Sequence[Executor]], None]  # (the one that blocks or is set up, those to move)
-    on_divide: Callable[[Executor], Executor]  # has an executor replaced by its parts, and returns the first
 
 
 class RunLoop(threading.Thread):

@@ -15,7 +15,8 @@ from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.execution.run_loop import MAX_TURNS_HELD, LoopSettings, RunLoop
+from tupletree.worker.execution.loop_settings import LoopSettings
+from tupletree.worker.execution.run_loop import MAX_TURNS_HELD, RunLoop
 
 ROWS = 1000
 BATCHES = 1000  # that wait for a bolt: more than it can do in the turns of a test
