@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from local_components import Do, DoBasic, Log
@@ -30,6 +31,20 @@ def engine(cluster: LocalCluster) -> Engine:
     return cluster._find("t").engine
 
 
+def feed_until(cluster: LocalCluster, feeder: FeederSpout, is_enough: Callable[[], bool]) -> int:
+    """Feed numbers until a condition holds and all are acked; return how many."""
+    fed = 0
+    deadline_s = time.monotonic() + ENOUGH_S
+    while not is_enough():
+        assert time.monotonic() < deadline_s
+        for _ in range(20):
+            feeder.feed([fed], fed)
+            fed += 1
+        cluster.wait_until(lambda fed=fed: len(feeder.acked) >= fed - 10, ENOUGH_S)
+    cluster.wait_until(lambda: len(feeder.acked) == fed, ENOUGH_S)
+    return fed
+
+
 def test_tasks_that_do_not_block_have_one_executor(cluster: LocalCluster) -> None:
     threads = Log()
     feeder = FeederSpout(["n"])
@@ -52,15 +67,7 @@ def test_tasks_that_sleep_again_and_again_get_threads_of_their_own_and_no_tuple_
         time.sleep(NAP_S)
 
     cluster.submit("t", topology(feeder, DoBasic(nap)))
-    fed = 0
-    deadline_s = time.monotonic() + ENOUGH_S
-    while len({thread for thread, _ in seen[-TASKS * 4 :]}) < TASKS:
-        assert time.monotonic() < deadline_s
-        for _ in range(20):
-            feeder.feed([fed], fed)
-            fed += 1
-        cluster.wait_until(lambda fed=fed: len(feeder.acked) >= fed - 10, ENOUGH_S)
-    cluster.wait_until(lambda: len(feeder.acked) == fed, ENOUGH_S)
+    fed = feed_until(cluster, feeder, lambda: len({thread for thread, _ in seen[-TASKS * 4 :]}) == TASKS)
     assert Counter(number for _, number in seen) == Counter(range(fed))
     assert not feeder.failed
     executors = [executor for executor in engine(cluster).executors if executor.component_id == "bolt"]
@@ -78,13 +85,5 @@ def test_bolts_with_explicit_acks_are_divided_too(cluster: LocalCluster) -> None
         collector.ack(tup)
 
     cluster.submit("t", topology(feeder, Do(nap)))
-    fed = 0
-    deadline_s = time.monotonic() + ENOUGH_S
-    while sum(components_of(loop) == {"bolt"} for loop in loops(cluster)) < TASKS:
-        assert time.monotonic() < deadline_s
-        for _ in range(20):
-            feeder.feed([fed], fed)
-            fed += 1
-        cluster.wait_until(lambda fed=fed: len(feeder.acked) >= fed - 10, ENOUGH_S)
-    cluster.wait_until(lambda: len(feeder.acked) == fed, ENOUGH_S)
+    fed = feed_until(cluster, feeder, lambda: sum(components_of(loop) == {"bolt"} for loop in loops(cluster)) == TASKS)
     assert Counter(seen) == Counter(range(fed))
