@@ -22,17 +22,16 @@ import contextlib
 import json
 import math
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from bench import report
+from bench._cli import end_at_sigterm
 from bench._processes import busy_s
 from bench._record import record
 from bench._suite import SUITE, Bench, chosen, config_of
@@ -67,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if arguments.command == "report":
         return report.main(["--check"] if arguments.check else [])
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_at_sigterm()
     try:
         benches = chosen(arguments.names)
     except UsageError as error:
@@ -228,10 +227,6 @@ def _parser() -> argparse.ArgumentParser:
     page = commands.add_parser("report", help="write docs/performance.md", description=report.__doc__)
     page.add_argument("--check", action="store_true", help="only say whether the page is up to date")
     return parser
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

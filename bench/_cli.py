@@ -37,7 +37,7 @@ def run(
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument("--record", action="store_true", help="keep the result in bench/results/")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_at_sigterm()
     try:
         result = measure(arguments)
     except (WrongResultError, TimeoutError) as error:
@@ -58,5 +58,10 @@ def as_lines(result: dict[str, Any]) -> str:
     )
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+def end_at_sigterm() -> None:
+    """Let SIGTERM end this process like an interrupt from the keyboard."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from bench.__main__ import median
-from bench._cli import WrongResultError
+from bench._cli import WrongResultError, end_at_sigterm
 from bench._record import record
 from bench.growth.curves import BY_NAME, CURVES, Curve, NoRoomError
 from bench.growth.steady import Times
@@ -38,7 +36,7 @@ Rounds = dict[str, list[dict[str, Any]]]
 def main(argv: Sequence[str]) -> int:
     """Run the command line."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_at_sigterm()
     if arguments.command == "list":
         print("\n".join(f"{curve.name:<12} {_listed(curve.points):<44} {curve.axis}" for curve in CURVES))
         return 0
@@ -133,10 +131,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="one line of JSON: curve, point, figure, median")
     parser.add_argument("--record", action="store_true", help="keep the result of each curve in bench/results/")
     return parser
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
