@@ -18,7 +18,7 @@ All snapshots share the values: do not change them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -83,14 +83,8 @@ class CachingStore(Store):
         if not self._folders.keys().isdisjoint(folders):
             self._catch_up()
         known = {one: entry for one in folders if (entry := self._folders.get(one)) is not None and entry.is_current}
-        pending = []
-        for folder in folders:
-            if folder not in known:
-                entry = _Entry()
-                fired = partial(self._fired, self._folders, folder, entry)
-                pending.append((folder, entry, self.client.get_children_async(folder, watch=fired)))
-                self._thread.is_fresh = False
-        for folder, entry, request in pending:
+        unknown = {one: _Entry() for one in folders if one not in known}
+        for folder, entry, request in self._asked(self._folders, unknown, self.client.get_children_async):
             with translated(f"reading {folder}"):
                 names = result_or_none(request)
             if names is not None:
@@ -105,14 +99,8 @@ class CachingStore(Store):
             self._catch_up()
         known = {one: entry for one in nodes if (entry := self._nodes.get(one)) is not None}
         known = {one: entry for one, entry in known.items() if entry.is_current} | self._verified(known)
-        pending = []
-        for node in nodes:
-            if node not in known:
-                entry = _Entry()
-                fired = partial(self._fired, self._nodes, node, entry)
-                pending.append((node, entry, self.client.get_async(node, watch=fired)))
-                self._thread.is_fresh = False
-        for node, entry, request in pending:
+        unknown = {one: _Entry() for one in nodes if one not in known}
+        for node, entry, request in self._asked(self._nodes, unknown, self.client.get_async):
             with translated(f"reading {node}"):
                 answer = result_or_none(request)
             if answer is None:
@@ -127,19 +115,23 @@ class CachingStore(Store):
     def _verified(self, known: dict[str, _Entry]) -> dict[str, _Entry]:
         """Return those of the entries that a lost connection has left without a watch and that have not changed."""
         found: dict[str, _Entry] = {}
-        pending = []
-        for node, before in known.items():
-            if not before.is_current:
-                entry = _Entry(before.value, before.modified)
-                fired = partial(self._fired, self._nodes, node, entry)
-                pending.append((node, entry, self.client.exists_async(node, watch=fired)))
-                self._thread.is_fresh = False
-        for node, entry, request in pending:
+        unsure = {node: _Entry(one.value, one.modified) for node, one in known.items() if not one.is_current}
+        for node, entry, request in self._asked(self._nodes, unsure, self.client.exists_async):
             with translated(f"reading {node}"):
                 stat = result(request)
             if stat is not None and stat.mzxid == entry.modified:
                 found[node] = self._nodes[node] = entry
         return found
+
+    def _asked(
+        self, entries: dict[str, _Entry], wanted: Mapping[str, _Entry], ask: Callable[..., Any]
+    ) -> list[tuple[str, _Entry, Any]]:
+        """Ask for each path at once, with a watch that makes its entry outdated. Return path, entry and request."""
+        if wanted:
+            self._thread.is_fresh = False
+        return [
+            (path, entry, ask(path, watch=partial(self._fired, entries, path, entry))) for path, entry in wanted.items()
+        ]
 
     def _fired(self, entries: dict[str, _Entry], path: str, entry: _Entry, event: Any) -> None:
         entry.is_current = False

@@ -91,18 +91,9 @@ def up(
     from tupletree._sparkcluster.plan import ClusterSpec, check_master
     from tupletree._sparkcluster.record import MODULE
     from tupletree.config import load_explicit
-    from tupletree.errors import UsageError
 
     directory, explicit = _directory(path, conf_path, overrides), load_explicit(conf_path, overrides)
-    running = directory.load() if directory.process() is not None else None
-    if running is not None and running.phase == "failed":
-        _await_end(directory)
-    elif running is not None:
-        if running.master != master:
-            raise UsageError(
-                f"a cluster on {running.master} runs from {directory.path}: end it with 'tupletree cluster down', or "
-                "name another directory with --dir"
-            )
+    if _is_up(directory, master):
         return _wait(directory, as_json)
     check_master(master, explicit, os.environ)
     if zookeeper is not None:
@@ -164,6 +155,24 @@ def _directory(path: str | None, conf_path: str | None, overrides: tuple[str, ..
     if path is None:
         path = os.path.join(os.path.expanduser(str(load(conf_path, overrides)["local.dir"])), "spark-cluster")
     return ClusterDirectory(path)
+
+
+def _is_up(directory: ClusterDirectory, master: str) -> bool:
+    """True if a cluster on this master runs from the directory. A failed one is waited for. Raises UsageError."""
+    from tupletree.errors import UsageError
+
+    running = directory.load() if directory.process() is not None else None
+    if running is None:
+        return False
+    if running.phase == "failed":
+        _await_end(directory)
+        return False
+    if running.master != master:
+        raise UsageError(
+            f"a cluster on {running.master} runs from {directory.path}: end it with 'tupletree cluster down', or "
+            "name another directory with --dir"
+        )
+    return True
 
 
 def _await_end(directory: ClusterDirectory) -> None:
