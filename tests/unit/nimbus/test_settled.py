@@ -40,7 +40,8 @@ def happens(draw: st.DataObject, snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, drained=frozenset({topology_id}))
     if kind == "lost":
         kept = {one: stored for one, stored in snapshot.assignments.items() if one != topology_id}
-        return replace(snapshot, assignments=kept)
+        dead = frozenset(worker for worker in snapshot.dead if worker[0] != topology_id)  # only assigned workers die
+        return replace(snapshot, assignments=kept, dead=dead)
     stored = snapshot.assignments.get(topology_id)
     placed = sorted(placement_of(stored.value)) if stored is not None else []
     return replace(snapshot, dead=frozenset((topology_id, slot) for slot in placed[:1]))
