@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +13,11 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 from .engine import Engine
 from .network.fragments import Reassembly
 
-CONFIRM_INTERVAL_S = 0.05
+CONFIRM_INTERVAL_S, MAX_CONFIRM_INTERVAL_S = 0.05, 0.5
 CONFIRM_BYTES = 1024 * 1024
-"""Each confirmation costs a message. A confirmation is delayed by at most the interval, or until this many bytes are
-unconfirmed."""
+"""Each confirmation costs a message. A confirmation is delayed by at most the interval for each sending worker, or
+until this many bytes are unconfirmed. So a worker sends 20 a second, however many others send to it, but at least 2 to
+each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +68,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     ) -> AsyncIterator[worker_pb2.TransferStatus]:
         self._check_hello(await anext(requests, None))
         await self._opened.wait()
+        loop = asyncio.get_running_loop()
         sender = Sender(Reassembly(self._engine.max_bytes))
         self._senders.add(sender)
         reader = asyncio.create_task(self._read(requests, sender))
@@ -79,8 +80,10 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
                 sender.untold_bytes = 0
                 yield worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
                 await sender.changed.wait()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(sender.is_urgent.wait(), CONFIRM_INTERVAL_S)
+                delay_s = min(CONFIRM_INTERVAL_S * len(self._senders), MAX_CONFIRM_INTERVAL_S)
+                timer = loop.call_later(delay_s, sender.is_urgent.set)
+                await sender.is_urgent.wait()
+                timer.cancel()
             reader.result()
         finally:
             self._senders.discard(sender)

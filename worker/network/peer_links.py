@@ -207,6 +207,9 @@ class PeerLinks(LinkMetrics):
         self._connects = 0  # of links that were closed
         self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
 
+    def __len__(self) -> int:
+        return len(self._links)
+
     def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
         """Send a batch to the worker that runs its tasks, now or once the worker is known.
 

@@ -1,7 +1,8 @@
 """The crossing from run loop threads to the asyncio thread, which passes the engine's output to the links.
 
-After an idle period, output goes to the links at once. At high rates, further output is gathered for a short pause
-(linger.py). If the asyncio loop falls behind and too much output waits, the target tasks are closed at the gate.
+After an idle period, output goes to the links at once. At high rates, and among many workers on busy processors,
+further output is gathered for a short pause (linger.py). If the asyncio loop falls behind and too much output waits,
+the target tasks are closed at the gate.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MAX_BYTES = 4 * 1024 * 1024
 class Transfer:
     """The outside of a worker's engine. Methods may be called from any thread; the links live on the loop's thread.
 
-    ``flush_interval_s``: the longest time for which output is gathered.
+    ``flush_interval_s``: the longest time for which output is gathered, unless the loop is late (linger.py).
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
@@ -41,8 +42,8 @@ class Transfer:
         self._is_holding = False  # tasks are closed at the gate
         self._gate: Gate | None = None
         self._updates: deque[AckUpdates] = deque()
-        self._flush_interval_s = flush_interval_s
-        self._linger = Linger(loop.time())
+        self._linger = Linger(loop.time(), flush_interval_s)
+        self._due_s = 0.0  # when the scheduled ``_flush`` should run
         self._is_scheduled = False  # ``_flush`` will run on the loop
         self._peers: PeerLinks | None = None
         self._ackers: AckerLinks | None = None
@@ -90,32 +91,35 @@ class Transfer:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
+            self._due_s = self._loop.time()
             self._loop.call_soon_threadsafe(self._flush)
 
     def _flush(self) -> None:
         """Pass waiting output to the links. Run again after the pause; without a pause, at the next ``_schedule``."""
+        assert self._peers is not None
+        now_s = self._loop.time()
         try:
-            count = self._give()
+            count = self._give(self._peers)
         except Exception as error:  # a bug: the worker must end, because ``_flush`` is not scheduled again
             self._set_failure(TaskFailedError("__system", -1, error))
             raise
-        self._linger.add(count, self._loop.time())
+        self._linger.add(count, now_s - self._due_s, len(self._peers), now_s)
         if count and self._linger.pause_s:
-            self._loop.call_later(min(self._linger.pause_s, self._flush_interval_s), self._flush)
+            self._due_s = now_s + self._linger.pause_s
+            self._loop.call_at(self._due_s, self._flush)
             return
         self._is_scheduled = False
         if not self.is_idle:  # appended just now, by a thread that still saw the flag set
             self._schedule()
 
-    def _give(self) -> int:
+    def _give(self, peers: PeerLinks) -> int:
         """Pass everything to the links; return the number of tuples and updates."""
-        assert self._peers is not None
         count = 0
         while self._batches:
             batch, tasks, size = self._batches.popleft()
             self._taken_bytes += size
             count += batch.rows
-            self._peers.send(batch, tasks)
+            peers.send(batch, tasks)
         if self._is_holding:
             self._release()
         while self._updates:
