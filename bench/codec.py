@@ -24,8 +24,7 @@ from bench import _cli
 from bench._cli import WrongResultError
 from bench._words import sentences
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
-from tupletree.worker.core.batches import Rows, decode, encode
+from tupletree.worker.core.batches import EncodedBatch, Rows, decode, encode
 
 SEED = 20_260_103
 
@@ -80,10 +79,10 @@ def one_kind(kind: str, values: list[list[Any]], repeats: int) -> dict[str, Any]
     rows = tracked(values)
 
     def to_bytes() -> bytes:
-        return encode(origin, 2, rows).SerializeToString()
+        return encode(origin, 2, rows).to_bytes()
 
     def from_bytes() -> Rows:
-        return decode(worker_pb2.Batch.FromString(data), origin)
+        return decode(EncodedBatch.from_bytes(data), origin)
 
     data = to_bytes()
     if list(from_bytes()) != list(rows):

@@ -17,12 +17,12 @@ from tupletree.errors import ProtocolError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
-from tupletree.v1 import nimbus_pb2, worker_pb2
+from tupletree.v1 import nimbus_pb2
 
 from .builder import Plan, build_executors, origins
 from .control_messages import Control
 from .core.ack_updates import AckUpdates
-from .core.batches import Batch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
+from .core.batches import Batch, EncodedBatch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
 from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
 from .core.task import TaskFailedError
@@ -42,7 +42,7 @@ from .execution.tracer import Tracer
 class Outside(Protocol):
     """The host's side of an engine. Methods may be called from any thread and must not block."""
 
-    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+    def send(self, batch: EncodedBatch, tasks: frozenset[int]) -> None:
         """Send tuples to tasks of other workers. ``tasks`` holds all of these; those that are asked for often."""
 
     def post(self, updates: AckUpdates) -> None:
@@ -147,24 +147,24 @@ class Engine:
             if executor.tree_tasks:
                 executor.inbox.put_news(control)
 
-    def receive(self, message: worker_pb2.Batch) -> int:
+    def receive(self, batch: EncodedBatch) -> int:
         """Queue a batch from another worker; return its approximate size in bytes.
 
         Raises:
             ProtocolError: the batch is malformed or has no receiver here. No part of the batch was queued.
         """
-        check(message)
-        tasks, sources = tasks_of(message), sources_of(message)
-        origin = self._origin_of(sources, message.stream)
-        if origin is None or not all(self._accepts(task, message.stream) for task in tasks):
+        check(batch)
+        tasks, sources = tasks_of(batch), sources_of(batch)
+        origin = self._origin_of(sources, batch.stream)
+        if origin is None or not all(self._accepts(task, batch.stream) for task in tasks):
             raise ProtocolError(
-                f"unexpected batch from task {_named(sources)} on stream {message.stream!r} to task "
+                f"unexpected batch from task {_named(sources)} on stream {batch.stream!r} to task "
                 f"{_named(tasks)}: the stream is unknown, or no such bolt task runs in this worker"
             )
         if self.tracer is not None:
-            self.tracer.received(message)
-        size = bytes_of(message)
-        put_remote(self._inboxes, RemoteBatch(message, origin), tasks, size)
+            self.tracer.received(batch)
+        size = bytes_of(batch)
+        put_remote(self._inboxes, RemoteBatch(batch, origin), tasks, size)
         return size
 
     def _origin_of(self, sources: frozenset[int], stream: str) -> Origin | None:
@@ -289,20 +289,20 @@ class Engine:
     def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
         """Hand over rows for a task, or MIXED rows for some of ``tasks``, which are all here or all elsewhere."""
         if next(iter(tasks)) not in self._inboxes:
-            send_bounded(origin, target, rows, self.max_bytes, lambda message: self._outside.send(message, tasks))
+            send_bounded(origin, target, rows, self.max_bytes, lambda batch: self._outside.send(batch, tasks))
         elif self._always_serialize:
-            send_bounded(origin, target, rows, self.max_bytes, lambda message: self._copy(message, origin))
+            send_bounded(origin, target, rows, self.max_bytes, lambda batch: self._copy(batch, origin))
         else:
             put_local(self._inboxes, Batch(origin, target, rows), tasks)
 
-    def _copy(self, message: worker_pb2.Batch, origin: Origin) -> None:
+    def _copy(self, batch: EncodedBatch, origin: Origin) -> None:
         """Decode an encoded batch and deliver it to a task of this worker."""
-        put_local(self._inboxes, Batch(origin, message.target_task, decode(message, origin)), tasks_of(message))
+        put_local(self._inboxes, Batch(origin, batch.target_task, decode(batch, origin)), tasks_of(batch))
 
-    def split(self, message: worker_pb2.Batch) -> list[tuple[worker_pb2.Batch, frozenset[int]]]:
+    def split(self, batch: EncodedBatch) -> list[tuple[EncodedBatch, frozenset[int]]]:
         """Return a mixed batch for other workers as one batch for each task, with the task."""
-        origin = self.origins[min(sources_of(message)), message.stream]
-        parts = decode(message, origin).by_target()
+        origin = self.origins[min(sources_of(batch)), batch.stream]
+        parts = decode(batch, origin).by_target()
         return [(encode(origin, task, rows), frozenset([task])) for task, rows in parts]
 
 

@@ -10,11 +10,12 @@ from typing import Any
 from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
+from .core.batches import EncodedBatch
 from .engine import Engine
 from .network.fragments import Reassembly
 
 CONFIRM_INTERVAL_S, MAX_CONFIRM_INTERVAL_S = 0.05, 0.5
-CONFIRM_BYTES = 1024 * 1024
+CONFIRM_BYTES = 2 * 1024 * 1024
 """Each confirmation costs a message. A confirmation is delayed by at most the interval for each sending worker, or
 until this many bytes are unconfirmed. So a worker sends 20 a second, however many others send to it, but at least 2 to
 each."""
@@ -116,7 +117,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         elif sender.pieces.is_open:
             raise ProtocolError(f"frame {frame.sequence} has no piece, but the batch before is incomplete")
         for batch in frame.batches:
-            sender.untold_bytes += self._engine.receive(batch)
+            sender.untold_bytes += self._engine.receive(EncodedBatch.of(batch))
         sender.confirmed = frame.sequence
         sender.changed.set()
         if sender.untold_bytes > CONFIRM_BYTES:

@@ -3,7 +3,8 @@
 In memory and on the wire, a batch is stored as columns: one per field, one for roots and one for edges. If several
 tasks emitted its rows, or several receive them, there is a column of these too (docs/adr/0044). A row of no tree has
 root 0. A row of several trees has root 0 too; its (root, edge) pairs are stored separately, by row. Tasks of the same
-worker get rows by reference. For another worker, rows are encoded as a ``worker_pb2.Batch`` (worker.proto).
+worker get rows by reference. For another worker, rows are encoded as an ``EncodedBatch``, the content of a
+``worker_pb2.Batch`` (worker.proto).
 """
 
 from __future__ import annotations  # pure
@@ -11,7 +12,7 @@ from __future__ import annotations  # pure
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tupletree._wire.codec import decode_columns, decode_value, encode_columns, encode_value
 from tupletree._wire.packed import pack_u32, pack_u64, unpack_u32, unpack_u64
@@ -201,8 +202,71 @@ class Batch:
         self.rows = rows
 
 
-def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
-    """Encode rows as a message for another worker.
+class RowTrees(NamedTuple):
+    """The trees of a row that belongs to several: packed roots and edges."""
+
+    row: int
+    roots: bytes
+    edges: bytes
+
+
+class EncodedBatch:
+    """What a ``worker_pb2.Batch`` holds, under the same names, outside of the message.
+
+    Each look at a field of bytes in a message copies it, and so does putting a message into another one.
+    """
+
+    __slots__ = ("edges", "first", "generation", "multi", "roots", "rows", "source_task", "sources", "stream",
+                 "target_task", "targets", "values")  # fmt: skip
+
+    def __init__(self, source_task: int, stream: str, target_task: int, rows: int, values: bytes) -> None:
+        self.source_task = source_task
+        self.stream = stream
+        self.target_task = target_task
+        self.rows = rows
+        self.values = values
+        self.roots = b""
+        self.edges = b""
+        self.multi: list[RowTrees] = []
+        self.first = b""
+        self.generation = 0
+        self.sources = b""
+        self.targets = b""
+
+    @staticmethod
+    def of(message: worker_pb2.Batch) -> EncodedBatch:
+        """Take the content out of a message."""
+        batch = EncodedBatch(message.source_task, message.stream, message.target_task, message.rows, message.values)
+        batch.roots, batch.edges = message.roots, message.edges
+        batch.multi = [RowTrees(one.row, one.roots, one.edges) for one in message.multi]
+        batch.first, batch.generation = message.first, message.generation
+        batch.sources, batch.targets = message.sources, message.targets
+        return batch
+
+    @staticmethod
+    def from_bytes(data: bytes) -> EncodedBatch:
+        """Return the content of a serialized message. Raises DecodeError if it is none."""
+        return EncodedBatch.of(worker_pb2.Batch.FromString(data))
+
+    def to_bytes(self) -> bytes:
+        """Return the content as a serialized message."""
+        message = worker_pb2.Batch()
+        self.fill(message)
+        return message.SerializeToString()
+
+    def fill(self, message: worker_pb2.Batch) -> None:
+        """Put the content into an empty message."""
+        message.source_task, message.stream, message.target_task = self.source_task, self.stream, self.target_task
+        message.rows, message.values = self.rows, self.values
+        message.roots, message.edges = self.roots, self.edges
+        for one in self.multi:
+            message.multi.add(row=one.row, roots=one.roots, edges=one.edges)
+        message.first, message.generation = self.first, self.generation
+        message.sources, message.targets = self.sources, self.targets
+
+
+def encode(origin: Origin, target_task: int, rows: Rows) -> EncodedBatch:
+    """Encode rows for another worker.
 
     Raises:
         UnregisteredTypeError: a value has a type that cannot be sent to another worker.
@@ -210,26 +274,22 @@ def encode(origin: Origin, target_task: int, rows: Rows) -> worker_pb2.Batch:
     columns, first, fields = rows.columns, b"", origin.fields
     if _is_one_attempt(columns):
         first, fields, columns = encode_value(columns[0][0]), fields[1:], columns[1:]
-    message = worker_pb2.Batch(
-        source_task=origin.task if rows.sources is None else MIXED,
-        stream=origin.stream,
-        target_task=target_task,
-        rows=len(rows),
-        values=encode_columns(columns, origin.component, fields, origin.stream),
-        first=first,
-        generation=rows.generation,
-        targets=b"" if rows.targets is None else pack_u32(rows.targets),
-        sources=b"" if rows.sources is None else pack_u32(rows.sources),
-    )
+    values = encode_columns(columns, origin.component, fields, origin.stream)
+    source = origin.task if rows.sources is None else MIXED
+    batch = EncodedBatch(source, origin.stream, target_task, len(rows), values)
+    batch.first, batch.generation = first, rows.generation
+    if rows.targets is not None:
+        batch.targets = pack_u32(rows.targets)
+    if rows.sources is not None:
+        batch.sources = pack_u32(rows.sources)
     for row, pairs in rows.pairs.items():
-        message.multi.add(
-            row=row, roots=pack_u64([pair[0] for pair in pairs]), edges=pack_u64([pair[1] for pair in pairs])
-        )
+        roots, edges = pack_u64([pair[0] for pair in pairs]), pack_u64([pair[1] for pair in pairs])
+        batch.multi.append(RowTrees(row, roots, edges))
     roots = pack_u64(rows.roots)
     if roots != bytes(len(roots)):
-        message.roots = roots
-        message.edges = pack_u64(rows.edges)
-    return message
+        batch.roots = roots
+        batch.edges = pack_u64(rows.edges)
+    return batch
 
 
 def _is_one_attempt(columns: Sequence[list[Any]]) -> bool:
@@ -238,72 +298,65 @@ def _is_one_attempt(columns: Sequence[list[Any]]) -> bool:
     return type(first) is TransactionAttempt and columns[0].count(first) == len(columns[0])
 
 
-def check(message: worker_pb2.Batch) -> None:
+def check(batch: EncodedBatch) -> None:
     """Check a batch as far as possible without decoding its values.
 
     Raises:
         ProtocolError: the lengths of the arrays do not match, or a number is out of range.
     """
-    if message.rows > MAX_ROWS:
-        raise ProtocolError(f"a batch announces {message.rows} rows, more than {MAX_ROWS}")
-    if message.generation >> 63:
-        raise ProtocolError(f"a batch has generation {message.generation}; less than 2**63 was expected")
-    for tasks, one in ((message.targets, message.target_task), (message.sources, message.source_task)):
-        if tasks and (one != MIXED or len(tasks) != 4 * message.rows):
-            raise ProtocolError(f"a batch of {message.rows} rows carries {len(tasks)} bytes of tasks")
-    expected = message.rows * 8
-    if len(message.roots) not in (0, expected) or len(message.edges) != len(message.roots):
-        raise ProtocolError(f"a batch of {message.rows} rows carries {len(message.roots)} bytes of roots")
-    for multi in message.multi:
-        if multi.row >= message.rows or len(multi.roots) != len(multi.edges) or len(multi.roots) % 8:
-            raise ProtocolError(f"row {multi.row} of a batch of {message.rows} rows has unequal roots and edges")
+    if batch.rows > MAX_ROWS:
+        raise ProtocolError(f"a batch announces {batch.rows} rows, more than {MAX_ROWS}")
+    if batch.generation >> 63:
+        raise ProtocolError(f"a batch has generation {batch.generation}; less than 2**63 was expected")
+    for tasks, one in ((batch.targets, batch.target_task), (batch.sources, batch.source_task)):
+        if tasks and (one != MIXED or len(tasks) != 4 * batch.rows):
+            raise ProtocolError(f"a batch of {batch.rows} rows carries {len(tasks)} bytes of tasks")
+    expected = batch.rows * 8
+    if len(batch.roots) not in (0, expected) or len(batch.edges) != len(batch.roots):
+        raise ProtocolError(f"a batch of {batch.rows} rows carries {len(batch.roots)} bytes of roots")
+    for multi in batch.multi:
+        if multi.row >= batch.rows or len(multi.roots) != len(multi.edges) or len(multi.roots) % 8:
+            raise ProtocolError(f"row {multi.row} of a batch of {batch.rows} rows has unequal roots and edges")
 
 
-def decode(message: worker_pb2.Batch, origin: Origin) -> Rows:
-    """Decode the rows of a checked message.
+def decode(batch: EncodedBatch, origin: Origin) -> Rows:
+    """Decode the rows of a checked batch.
 
     Raises:
         ProtocolError: the values cannot be decoded.
     """
-    columns = decode_columns(message.values, message.rows, len(origin.fields) - bool(message.first))
-    if message.first:
-        columns.insert(0, [decode_value(message.first)] * message.rows)
-    nothing = b"" if message.roots else bytes(8 * message.rows)
+    columns = decode_columns(batch.values, batch.rows, len(origin.fields) - bool(batch.first))
+    if batch.first:
+        columns.insert(0, [decode_value(batch.first)] * batch.rows)
+    nothing = b"" if batch.roots else bytes(8 * batch.rows)
     pairs: dict[int, Anchors] = {
-        multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in message.multi
+        multi.row: tuple(zip(unpack_u64(multi.roots), unpack_u64(multi.edges), strict=True)) for multi in batch.multi
     }
-    roots, edges = unpack_u64(message.roots or nothing), unpack_u64(message.edges or nothing)
-    targets = unpack_u32(message.targets) if message.targets else None
-    sources = unpack_u32(message.sources) if message.sources else None
-    return Rows(columns, roots, edges, pairs, message.generation, bytes_of(message), targets, sources)
+    roots, edges = unpack_u64(batch.roots or nothing), unpack_u64(batch.edges or nothing)
+    targets = unpack_u32(batch.targets) if batch.targets else None
+    sources = unpack_u32(batch.sources) if batch.sources else None
+    return Rows(columns, roots, edges, pairs, batch.generation, bytes_of(batch), targets, sources)
 
 
-def sources_of(message: worker_pb2.Batch) -> frozenset[int]:
-    """Return the tasks that emitted the rows of a message."""
-    return frozenset(unpack_u32(message.sources)) if message.sources else frozenset([message.source_task])
+def sources_of(batch: EncodedBatch) -> frozenset[int]:
+    """Return the tasks that emitted the rows of a batch."""
+    return frozenset(unpack_u32(batch.sources)) if batch.sources else frozenset([batch.source_task])
 
 
-def tasks_of(message: worker_pb2.Batch) -> frozenset[int]:
-    """Return the tasks that the rows of a message are for."""
-    return frozenset(unpack_u32(message.targets)) if message.targets else frozenset([message.target_task])
+def tasks_of(batch: EncodedBatch) -> frozenset[int]:
+    """Return the tasks that the rows of a batch are for."""
+    return frozenset(unpack_u32(batch.targets)) if batch.targets else frozenset([batch.target_task])
 
 
-def bytes_of(message: worker_pb2.Batch) -> int:
-    """Estimate the size of a message, which is faster than ``ByteSize``: nothing is encoded."""
-    several = 2 * sum(len(multi.roots) for multi in message.multi) if message.multi else 0
-    return (
-        HEAD_BYTES
-        + len(message.values)
-        + 2 * len(message.roots)
-        + len(message.targets)
-        + len(message.sources)
-        + several
-    )
+def bytes_of(batch: EncodedBatch) -> int:
+    """Return about the size of the batch as a message."""
+    several = 2 * sum(len(multi.roots) for multi in batch.multi) if batch.multi else 0
+    return HEAD_BYTES + len(batch.values) + 2 * len(batch.roots) + len(batch.targets) + len(batch.sources) + several
 
 
-def roots_of(message: worker_pb2.Batch) -> array[int]:
-    """Return every root that the rows of a message belong to: the trees to fail if the message is lost."""
-    roots = array("Q", [root for root in unpack_u64(message.roots) if root])
-    for multi in message.multi:
+def roots_of(batch: EncodedBatch) -> array[int]:
+    """Return every root that the rows of a batch belong to: the trees to fail if the message is lost."""
+    roots = array("Q", [root for root in unpack_u64(batch.roots) if root])
+    for multi in batch.multi:
         roots.extend(unpack_u64(multi.roots))
     return roots

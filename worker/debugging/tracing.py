@@ -22,10 +22,9 @@ from typing import Any, Final, cast
 from tupletree._wire.events import id_name
 from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
 
 from ..core.basic_bolt_task import BasicBoltTask
-from ..core.batches import Rows
+from ..core.batches import EncodedBatch, Rows
 from ..core.bolt_task import BoltTask
 from ..core.spout_task import SpoutTask
 from ..core.task import Task
@@ -67,7 +66,7 @@ class Tracer:
                         target=target if rows.targets is None else rows.targets[row],
                     )
 
-    def received(self, message: worker_pb2.Batch) -> None:
+    def received(self, message: EncodedBatch) -> None:
         """Record the traced rows of a batch from another worker, already checked: its arrays fit each other."""
         at = self._now()
         targets = unpack_u32(message.targets) if message.targets else [message.target_task] * message.rows

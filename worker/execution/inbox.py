@@ -13,9 +13,8 @@ from typing import Any
 
 from tupletree._wire.packed import unpack_u32
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
 
-from ..core.batches import Rows, decode
+from ..core.batches import EncodedBatch, Rows, decode
 
 ACKERS = -1
 """Pseudo-task that stands for the ackers at the gate; every tracking spout feeds it."""
@@ -73,7 +72,7 @@ class Gate:
 class RemoteBatch:
     """A batch from another worker, checked but not yet decoded."""
 
-    message: worker_pb2.Batch
+    message: EncodedBatch
     origin: Origin
     divided: Divided | None = None  # where its rows are for several executors
 

@@ -14,9 +14,8 @@ from typing import Any
 from tupletree._wire.codec import encode_value
 from tupletree.errors import TupleTooLargeError, TupletreeError, UnwritableValueError
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
 
-from ..core.batches import BATCH_BYTES, ROW_BYTES, Rows, bytes_of, encode
+from ..core.batches import BATCH_BYTES, ROW_BYTES, EncodedBatch, Rows, bytes_of, encode
 
 GOAL_BYTES = BATCH_BYTES * 3 // 4
 """The target size of parts. It is below ``BATCH_BYTES`` because rows differ, and a part that is too large is encoded
@@ -34,10 +33,8 @@ class RowsRefused(Exception):
         self.error = error
 
 
-def send_bounded(
-    origin: Origin, target: int, rows: Rows, max_bytes: int, send: Callable[[worker_pb2.Batch], None]
-) -> None:
-    """Send rows in order, in messages of at most ``BATCH_BYTES`` each, or of a single row of at most ``max_bytes``.
+def send_bounded(origin: Origin, target: int, rows: Rows, max_bytes: int, send: Callable[[EncodedBatch], None]) -> None:
+    """Send rows in order, in batches of at most ``BATCH_BYTES`` each, or of a single row of at most ``max_bytes``.
 
     Raises:
         RowsRefused: some rows were not sent. All other rows were.
@@ -54,18 +51,16 @@ def send_bounded(
             continue
         if count == 1 or size <= MAX_AT_ONCE:
             try:
-                message = encode(origin, target, part)
+                batch = encode(origin, target, part)
             except UnwritableValueError as error:
                 if count == 1:
                     unwritable.append((part, error))
                 else:
                     waiting.extend(part.slice(at, at + 1) for at in reversed(range(count)))
                 continue
-            size = bytes_of(message)
-            if size > BATCH_BYTES and count == 1:
-                size = message.ByteSize()
+            size = bytes_of(batch)
             if size <= (max_bytes if count == 1 else BATCH_BYTES):
-                send(message)
+                send(batch)
                 continue
             if count == 1:
                 refused.append((part, size))

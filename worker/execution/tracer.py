@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
 
 from ..core.basic_bolt_task import BasicBoltTask
-from ..core.batches import Rows
+from ..core.batches import EncodedBatch, Rows
 from ..core.bolt_task import BoltTask
 from ..core.spout_task import SpoutTask
 
@@ -20,7 +19,7 @@ class Tracer(Protocol):
     def sent(self, origin: Origin, target: int, rows: Rows) -> None:
         """Record the traced rows of a batch that is sent to its target, or to several."""
 
-    def received(self, message: worker_pb2.Batch) -> None:
+    def received(self, message: EncodedBatch) -> None:
         """Record the traced rows of a batch from another worker."""
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:

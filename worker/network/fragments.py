@@ -7,6 +7,8 @@ from google.protobuf.message import DecodeError
 from tupletree.errors import ProtocolError
 from tupletree.v1 import worker_pb2
 
+from ..core.batches import EncodedBatch
+
 PIECE_BYTES = 1024 * 1024
 MARGIN_BYTES = 64 * 1024
 """The size by which an encoded batch may exceed the limit of its tuple."""
@@ -15,8 +17,8 @@ MARGIN_BYTES = 64 * 1024
 class FragmentCutter:
     """An encoded batch that is being sent in pieces."""
 
-    def __init__(self, batch: worker_pb2.Batch) -> None:
-        self._data = batch.SerializeToString()
+    def __init__(self, batch: EncodedBatch) -> None:
+        self._data = batch.to_bytes()
         self._sent = 0
 
     def fill(self, piece: worker_pb2.Piece) -> int:
@@ -47,7 +49,7 @@ class Reassembly:
         """True while a batch has arrived only in part."""
         return bool(self._parts)
 
-    def add(self, piece: worker_pb2.Piece) -> worker_pb2.Batch | None:
+    def add(self, piece: worker_pb2.Piece) -> EncodedBatch | None:
         """Add the next piece; return the batch if the piece was the last, else None.
 
         Raises:
@@ -70,11 +72,11 @@ class Reassembly:
         self._received += len(piece.data)
         return self._whole() if self._received == self._size else None
 
-    def _whole(self) -> worker_pb2.Batch:
+    def _whole(self) -> EncodedBatch:
         data = b"".join(self._parts)
         self._parts.clear()
         self._received = 0
         try:
-            return worker_pb2.Batch.FromString(data)
+            return EncodedBatch.from_bytes(data)
         except DecodeError as error:
             raise ProtocolError(f"the assembled pieces are not a valid batch: {error}") from error

@@ -27,7 +27,7 @@ import grpc.aio
 from tupletree._log import event
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
-from ..core.batches import BATCH_BYTES, bytes_of, roots_of, tasks_of
+from ..core.batches import BATCH_BYTES, EncodedBatch, bytes_of, roots_of, tasks_of
 from ..execution.inbox import Gate, not_reached
 from .fragments import FragmentCutter
 from .link_metrics import LinkMetrics
@@ -35,7 +35,7 @@ from .reconnecting_stream import ReconnectingStream
 
 log = logging.getLogger(__name__)
 
-FRAME_BYTES = 256 * 1024
+FRAME_BYTES = 1024 * 1024
 UNCONFIRMED_BYTES = 8 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
 HOMELESS = "homeless batches"  # the gate source that closes their tasks
@@ -62,7 +62,7 @@ class PeerLinkContext:
     shard_version: Callable[[], int]
     fail: Callable[[Iterable[int]], None]
     on_link_change: Callable[[], None]
-    split: Callable[[worker_pb2.Batch], list[tuple[worker_pb2.Batch, frozenset[int]]]]
+    split: Callable[[EncodedBatch], list[tuple[EncodedBatch, frozenset[int]]]]
     """Divides a batch with rows for several tasks into one for each, with the task."""
 
 
@@ -73,16 +73,16 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         super().__init__("peer", peer.worker_id, peer.address)
         self.peer = peer
         self._context = context
-        self._waiting: deque[tuple[worker_pb2.Batch, int]] = deque()  # with the bytes of each
+        self._waiting: deque[tuple[EncodedBatch, int]] = deque()  # with the bytes of each
         self._waiting_bytes = 0
         self._cut: FragmentCutter | None = None  # of the oldest waiting batch, once a piece of it was sent
-        self._unconfirmed: deque[tuple[worker_pb2.Frame, int, Iterable[int]]] = deque()
-        """Frames, each with its bytes and, if it holds the last piece of a batch, the roots of that batch."""
+        self._unconfirmed: deque[tuple[int, int, list[EncodedBatch]]] = deque()
+        """Frames: the sequence number of each, its bytes, and the batches that it holds or holds the last piece of."""
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
         self._update_gate()
 
-    def send(self, batch: worker_pb2.Batch) -> None:
+    def send(self, batch: EncodedBatch) -> None:
         """Queue a batch for one of the peer's tasks."""
         size = bytes_of(batch)
         self._waiting.append((batch, size))
@@ -91,7 +91,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             self._update_gate()
         self._moved.set()
 
-    def pop_unsent(self) -> Iterable[worker_pb2.Batch]:
+    def pop_unsent(self) -> Iterable[EncodedBatch]:
         """Remove and return the batches that were never sent."""
         waiting = [batch for batch, _ in self._waiting]
         self._waiting.clear()
@@ -123,7 +123,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         self._context.on_link_change()
 
     def _on_reply(self, reply: worker_pb2.TransferStatus) -> bool:
-        while self._unconfirmed and self._unconfirmed[0][0].sequence <= reply.confirmed:
+        while self._unconfirmed and self._unconfirmed[0][0] <= reply.confirmed:
             _, size, _ = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= size
         self._congested = frozenset(reply.congested) & self.peer.tasks
@@ -143,47 +143,42 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             frame = request.frame  # filled in place: a constructor argument is encoded and decoded again, 0.1 ms
             frame.sequence = sequence
             frame.shard_version = self._context.shard_version()
-            roots: Iterable[int] = ()
             was_behind = self._waiting_bytes > WAITING_BYTES
-            if self._waiting[0][1] > BATCH_BYTES:
-                size, roots = self._fill_piece(frame)
-            else:
-                size = self._fill(frame)
+            size, batches = self._fill_piece(frame) if self._waiting[0][1] > BATCH_BYTES else self._fill(frame)
             if was_behind:
                 self._update_gate()
-            self._unconfirmed.append((frame, size, roots))
+            self._unconfirmed.append((sequence, size, batches))
             self._unconfirmed_bytes += size
             await call.write(request)
 
-    def _fill(self, frame: worker_pb2.Frame) -> int:
-        """Move waiting batches into a frame until the frame is large enough; return their bytes."""
+    def _fill(self, frame: worker_pb2.Frame) -> tuple[int, list[EncodedBatch]]:
+        """Move waiting batches into a frame until the frame is large enough; return their bytes, and them."""
         batches = []
         taken = 0
         while self._waiting and taken < FRAME_BYTES and (size := self._waiting[0][1]) <= BATCH_BYTES:
             taken += size
             batches.append(self._waiting.popleft()[0])
+            batches[-1].fill(frame.batches.add())
         self._waiting_bytes -= taken
-        frame.batches.extend(batches)
-        return taken
+        return taken, batches
 
-    def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, Iterable[int]]:
-        """Put a piece of the oldest batch into a frame; return its bytes and, for the last piece, the batch's roots."""
+    def _fill_piece(self, frame: worker_pb2.Frame) -> tuple[int, list[EncodedBatch]]:
+        """Put a piece of the oldest batch into a frame; return its bytes and, with the last piece, the batch."""
         if self._cut is None:
             self._cut = FragmentCutter(self._waiting[0][0])
         size = self._cut.fill(frame.piece)
         if not self._cut.is_over:
-            return size, ()
+            return size, []
         self._cut = None
         batch, whole = self._waiting.popleft()
         self._waiting_bytes -= whole
-        return size, roots_of(batch)
+        return size, [batch]
 
     def _went_down(self, was_up: bool) -> None:
         self._cut = None
         self._update_gate()
         if self._unconfirmed:
-            lost = {root for frame, _, _ in self._unconfirmed for batch in frame.batches for root in roots_of(batch)}
-            lost.update(*(roots for _, _, roots in self._unconfirmed))
+            lost = {root for _, _, batches in self._unconfirmed for batch in batches for root in roots_of(batch)}
             event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))
             self._context.fail(lost)
             self._unconfirmed.clear()
@@ -205,12 +200,12 @@ class PeerLinks(LinkMetrics):
         self._by_task: dict[int, PeerLink] = {}
         self._by_tasks: dict[frozenset[int], PeerLink] = {}  # links that were looked up since the last change
         self._connects = 0  # of links that were closed
-        self._homeless: deque[worker_pb2.Batch] = deque()  # for tasks that no known worker runs
+        self._homeless: deque[EncodedBatch] = deque()  # for tasks that no known worker runs
 
     def __len__(self) -> int:
         return len(self._links)
 
-    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+    def send(self, batch: EncodedBatch, tasks: frozenset[int]) -> None:
         """Send a batch to the worker that runs its tasks, now or once the worker is known.
 
         ``tasks``: among which the tasks of its rows are. If these run in several workers, each gets its rows.
@@ -229,7 +224,7 @@ class PeerLinks(LinkMetrics):
         else:
             self._send_by(self._by_task.get(batch.target_task), batch, tasks_of(batch))
 
-    def _send_by(self, link: PeerLink | None, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+    def _send_by(self, link: PeerLink | None, batch: EncodedBatch, tasks: frozenset[int]) -> None:
         if link is None:
             self._homeless.append(batch)
             self._close_homeless(self._context.gate.closed_by(HOMELESS) | tasks)

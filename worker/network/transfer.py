@@ -12,10 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from tupletree.v1 import worker_pb2
-
 from ..core.ack_updates import AckUpdates
-from ..core.batches import bytes_of
+from ..core.batches import EncodedBatch, bytes_of
 from ..core.task import TaskFailedError
 from ..execution.inbox import Gate
 from .acker_links import AckerLinks
@@ -35,7 +33,7 @@ class Transfer:
     def __init__(self, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
         self.failure: asyncio.Future[TaskFailedError] = loop.create_future()
         self._loop = loop
-        self._batches: deque[tuple[worker_pb2.Batch, frozenset[int], int]] = deque()  # with the tasks and bytes of each
+        self._batches: deque[tuple[EncodedBatch, frozenset[int], int]] = deque()  # with the tasks and bytes of each
         self._handed_bytes = 0  # since the start, counted by the senders, under the lock
         self._taken_bytes = 0  # since the start, counted by the loop without the lock
         self._lock = threading.Lock()
@@ -58,7 +56,7 @@ class Transfer:
         """
         self._gate, self._peers, self._ackers, self._tell_congestion = gate, peers, ackers, tell_congestion
 
-    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+    def send(self, batch: EncodedBatch, tasks: frozenset[int]) -> None:
         size = bytes_of(batch)
         with self._lock:
             self._handed_bytes += size

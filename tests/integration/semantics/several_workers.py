@@ -14,10 +14,10 @@ from typing import Any
 from tupletree import Topology, config
 from tupletree.acker.ledger import Ledger
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
-from tupletree.v1 import worker_pb2
 from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
+from tupletree.worker.core.batches import EncodedBatch
 from tupletree.worker.core.batches import tasks_of as targets_of
 from tupletree.worker.core.task import Environment, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
@@ -30,7 +30,7 @@ class _Outside:
         self._workers = workers
         self.engine: Engine | None = None
 
-    def send(self, batch: worker_pb2.Batch, tasks: frozenset[int]) -> None:
+    def send(self, batch: EncodedBatch, tasks: frozenset[int]) -> None:
         assert self.engine is not None
         assert targets_of(batch) <= tasks
         self._workers.transfer(batch, self.engine)
@@ -100,13 +100,13 @@ class SeveralWorkers:
         for engine in self.engines.values():
             engine.stop(10)
 
-    def transfer(self, batch: worker_pb2.Batch, sender: Engine) -> None:
+    def transfer(self, batch: EncodedBatch, sender: Engine) -> None:
         """Hand a batch to the engine of its targets. Run loop threads."""
         self.sent += 1
         engines = {self._engine_of[task] for task in targets_of(batch)}
         parts = [(batch, targets_of(batch))] if len(engines) == 1 else sender.split(batch)
         for part, tasks in parts:
-            self._engine_of[min(tasks)].receive(worker_pb2.Batch.FromString(part.SerializeToString()))
+            self._engine_of[min(tasks)].receive(EncodedBatch.from_bytes(part.to_bytes()))
 
     def announce(self) -> None:
         """Tell every engine which tasks of the others are congested. Any thread; who finds another at it leaves it to

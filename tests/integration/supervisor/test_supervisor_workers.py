@@ -252,6 +252,16 @@ def test_health_and_metrics_show_the_slots(subject: Supervisor, plain: BundleInf
     assert shown.grpc_port == subject.announced()["grpc_port"]
 
 
+def test_a_topology_s_environment_is_before_the_supervisor_s_own_settings(
+    subject: Supervisor, plain: BundleInfo
+) -> None:
+    wanted = {"MALLOC_TRIM_THRESHOLD_": "131072", "MINE": "1"}
+    topology_id, port = subject.submit("own", plain, **{"topology.environment": wanted}), subject.ports[0]
+    subject.assign(topology_id, port)
+    lines = Path(f"/proc/{subject.wait_slot(port, 'running').pid}/environ").read_bytes().split(b"\0")
+    assert {b"MALLOC_TRIM_THRESHOLD_=131072", b"MINE=1", b"MALLOC_MMAP_THRESHOLD_=33554432"} <= set(lines)
+
+
 @pytest.mark.parametrize(
     ("conf", "sentence"),
     [

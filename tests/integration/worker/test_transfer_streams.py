@@ -17,7 +17,7 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 from tupletree.worker.builder import Plan
-from tupletree.worker.core.batches import Row, Rows, encode
+from tupletree.worker.core.batches import EncodedBatch, Row, Rows, encode
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
@@ -234,7 +234,8 @@ def test_values_that_cannot_be_decoded_fail_their_trees_and_nothing_else():
             await sender.follow(port)
             root = (77).to_bytes(8, "little")
             for values in (b"\xc1", b"\x91\x92\x01\x02"):
-                sender.peers.send(frame(values=values, roots=root, edges=root).frame.batches[0], frozenset([BOLT_TASK]))
+                batch = EncodedBatch.of(frame(values=values, roots=root, edges=root).frame.batches[0])
+                sender.peers.send(batch, frozenset([BOLT_TASK]))
             sender.send(receiver, ["fine"])
             await until(lambda: [values for values, _ in SEEN] == [["fine"]])
             await until(lambda: {root for updates in receiver.posted for root in updates.fails} == {77})

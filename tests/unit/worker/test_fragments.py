@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from tupletree.errors import ProtocolError
 from tupletree.v1 import worker_pb2
+from tupletree.worker.core.batches import EncodedBatch
 from tupletree.worker.network.fragments import MARGIN_BYTES, PIECE_BYTES, FragmentCutter, Reassembly
 
 LIMIT = 4 * PIECE_BYTES
 
 
-def pieces(batch: worker_pb2.Batch) -> list[worker_pb2.Piece]:
+def pieces(batch: EncodedBatch) -> list[worker_pb2.Piece]:
     cut, made = FragmentCutter(batch), []
     while not cut.is_over:
         made.append(worker_pb2.Piece())
@@ -26,13 +27,14 @@ def pieces(batch: worker_pb2.Batch) -> list[worker_pb2.Piece]:
 def test_batches_arrive_as_they_were_one_after_the_other(sizes: list[int]) -> None:
     assembly = Reassembly(LIMIT)
     for size in sizes:
-        batch = worker_pb2.Batch(source_task=1, stream="s", target_task=2, rows=1, values=bytes(size))
+        batch = EncodedBatch(1, "s", 2, 1, bytes(size))
         *first, last = pieces(batch)
         assert all(len(piece.data) == PIECE_BYTES for piece in first)
         for piece in first:
             assert assembly.add(piece) is None
             assert assembly.is_open
-        assert assembly.add(last) == batch
+        arrived = assembly.add(last)
+        assert arrived is not None and arrived.to_bytes() == batch.to_bytes()
         assert not assembly.is_open
 
 

@@ -8,15 +8,15 @@ from hand_driven import HandDriven
 from local_components import Do
 
 from tupletree import Spout, TopologyBuilder
-from tupletree.v1 import worker_pb2
+from tupletree.worker.core.batches import EncodedBatch
 from tupletree.worker.execution.executor import STEP_BYTES
 from tupletree.worker.execution.inbox import Gate
 from tupletree.worker.network.peer_links import PeerLinkContext, PeerLinks
 from tupletree.worker.network.transfer import MAX_BYTES, Transfer
 
 
-def batch(task: int, size: int) -> worker_pb2.Batch:
-    return worker_pb2.Batch(target_task=task, rows=1, values=bytes(size))
+def batch(task: int, size: int) -> EncodedBatch:
+    return EncodedBatch(1, "default", task, 1, bytes(size))
 
 
 def test_what_is_handed_over_and_not_taken_closes_its_tasks_until_the_links_have_it() -> None:

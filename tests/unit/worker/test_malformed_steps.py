@@ -12,7 +12,7 @@ from tupletree.errors import ProtocolError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.tuples import Origin
 from tupletree.v1 import worker_pb2
-from tupletree.worker.core.batches import Rows, check, encode
+from tupletree.worker.core.batches import EncodedBatch, Rows, check, encode
 from tupletree.worker.execution.inbox import RemoteBatch
 
 ALIGNED = {"topology.state.checkpoint.aligned": True}
@@ -84,4 +84,4 @@ def test_a_step_that_cannot_be_decoded_is_reported(hand, component, source):
 
 def test_a_generation_that_cannot_be_is_refused_where_it_arrives():
     with pytest.raises(ProtocolError, match="a batch has generation 9223372036854775808; less than 2"):
-        check(worker_pb2.Batch(generation=1 << 63))
+        check(EncodedBatch.of(worker_pb2.Batch(generation=1 << 63)))

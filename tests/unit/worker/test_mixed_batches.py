@@ -18,8 +18,7 @@ from tupletree import FailedException, TopologyBuilder
 from tupletree.errors import ProtocolError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
-from tupletree.worker.core.batches import MIXED, Batch, Rows, bytes_of, check, decode, encode, tasks_of
+from tupletree.worker.core.batches import MIXED, Batch, EncodedBatch, Rows, bytes_of, check, decode, encode, tasks_of
 from tupletree.worker.execution.bolt_executor import BoltExecutor
 from tupletree.worker.execution.delivery import put_again, put_remote
 from tupletree.worker.execution.inbox import RemoteBatch
@@ -54,7 +53,7 @@ def feed(hand: HandDriven, rows: Rows) -> None:
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12))
 def test_rows_for_several_tasks_survive_the_wire_and_are_divided_by_task_in_order(targets: list[int]) -> None:
-    message = worker_pb2.Batch.FromString(encode(ORIGIN, MIXED, mixed(targets)).SerializeToString())
+    message = EncodedBatch.from_bytes(encode(ORIGIN, MIXED, mixed(targets)).to_bytes())
     check(message)
     rows = decode(message, ORIGIN)
     assert (list(rows.targets or ()), tasks_of(message)) == (targets, set(targets))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tupletree.errors import UnregisteredTypeError
 from tupletree.tuples import Origin
-from tupletree.v1 import worker_pb2
-from tupletree.worker.core.batches import BATCH_BYTES, MULTI, Row, Rows, bytes_of, decode, weigh
+from tupletree.worker.core.batches import BATCH_BYTES, MULTI, EncodedBatch, Row, Rows, bytes_of, decode, weigh
 from tupletree.worker.core.output_streams import OutStream, join
 from tupletree.worker.execution.outgoing_batches import RowsRefused, send_bounded
 
@@ -19,13 +18,13 @@ SOURCE = Origin("spout", 1, "default", ["number", "blob"])
 LIMIT = 4 * BATCH_BYTES
 
 
-def sent(rows: Rows, limit: int = LIMIT) -> list[worker_pb2.Batch]:
-    messages: list[worker_pb2.Batch] = []
+def sent(rows: Rows, limit: int = LIMIT) -> list[EncodedBatch]:
+    messages: list[EncodedBatch] = []
     send_bounded(SOURCE, 2, rows, limit, messages.append)
     return messages
 
 
-def arrived(messages: list[worker_pb2.Batch]) -> list[Row]:
+def arrived(messages: list[EncodedBatch]) -> list[Row]:
     return [row for message in messages for row in decode(message, SOURCE)]
 
 
@@ -60,7 +59,7 @@ def test_rows_of_many_trees_are_parted_by_the_size_of_their_anchors() -> None:
 
 def test_a_tuple_above_the_limit_fails_alone_and_the_error_names_what_is_large() -> None:
     rows = rows_of([10, 10, LIMIT + 1, 10])
-    messages: list[worker_pb2.Batch] = []
+    messages: list[EncodedBatch] = []
     with pytest.raises(RowsRefused) as caught:
         send_bounded(SOURCE, 2, Rows.of(rows), LIMIT, messages.append)
     assert arrived(messages) == [rows[0], rows[1], rows[3]]
@@ -140,7 +139,7 @@ def nested(depth: int) -> Any:
 def test_a_value_that_cannot_be_encoded_fails_its_tuple_alone_and_the_error_names_the_field(value: Any) -> None:
     rows = rows_of([1, 2, 3])
     odd: Row = ([9, value], 99, 100)
-    messages: list[worker_pb2.Batch] = []
+    messages: list[EncodedBatch] = []
     with pytest.raises(RowsRefused, match=r"'spout'.*'blob'.*'default'.*the tuple fails") as caught:
         send_bounded(SOURCE, 2, Rows.of([rows[0], odd, *rows[1:], odd]), LIMIT, messages.append)
     assert arrived(messages) == rows
