@@ -165,7 +165,8 @@ def _environment(conf: Mapping[str, Any]) -> dict[str, str]:
     """Return a worker's environment: the supervisor's, overridden by the topology's, with unbuffered output.
 
     gRPC's fork handlers are disabled: they crash one child process in ten between fork and exec if a call is in
-    progress, and Spark's JVM would not start. ``ALLOCATOR`` holds for what neither sets. Raises UsageError if ``topology.environment`` is invalid.
+    progress, and Spark's JVM would not start. ``ALLOCATOR`` holds for what neither sets. Raises UsageError if
+    ``topology.environment`` is invalid.
     """
     own = conf.get("topology.environment") or {}
     fault = environment_fault(own)
