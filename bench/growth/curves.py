@@ -142,9 +142,8 @@ CURVES: Final = (
         lambda cluster, point, times: steady.measure(cluster, shapes.word_count(point, point), times),
         lambda point: point,
         "The same with more and more workers on the same two cores, a task of split and of count in each.",
-        "Set by the streams between workers, which grow with the square of their number, each with messages of its "
-        "own however few rows they have; and by processes that wait for a core. Which of them weighs most was not "
-        "measured.",
+        "Set by messages: each pair of workers has its own, however few rows these have, and a process that waits for "
+        "a core is woken for each. Workers gather longer the later they are, which halves the slope and more.",
         "a word",
         "cpu_us_per_word",
     ),

@@ -47,13 +47,13 @@ def _checkpoint(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str
         yield "checkpoint.failing", f"checkpoints have failed {failures:.0f} times since the last committed one"
 
 
-def _away(statuses: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on tasks that are not connected to their source, with the last error; "" if there are none."""
-    away = [one for one in statuses if one.get("connected") is False and one.get("error")]
-    if not away:
+def _unread(statuses: Sequence[Mapping[str, Any]], is_connected: bool, words: str) -> str:
+    """Return a sentence on tasks that do not read their source, with the last error; "" if there are none."""
+    found = [one for one in statuses if one.get("connected") is is_connected and one.get("error")]
+    if not found:
         return ""
-    tasks = f"{len(away)} of {plural(len(statuses), 'task')} {'is' if len(away) == 1 else 'are'}"
-    return f"{tasks} not connected to {one_line(source_of(away[0]))}: {one_line(away[0]['error'])}"
+    tasks = f"{len(found)} of {plural(len(statuses), 'task')} {'is' if len(found) == 1 else 'are'}"
+    return f"{tasks} {words} {one_line(source_of(found[0]))}: {one_line(found[0]['error'])}"
 
 
 def _late(statuses: Sequence[Mapping[str, Any]], recent_s: float) -> str:
@@ -98,8 +98,11 @@ def stalls(status: Mapping[str, Any], stall_s: float) -> Iterator[tuple[str, str
 
 def troubles(statuses: Sequence[Mapping[str, Any]], recent_s: float) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a component as a whole. ``statuses``: of its tasks."""
-    if away := _away([status for status in statuses if source_of(status)]):
+    sources = [status for status in statuses if source_of(status)]
+    if away := _unread(sources, False, "not connected to"):
         yield "source.away", away
+    if refused := _unread(sources, True, "connected and cannot read all of"):
+        yield "source.refused", refused
     if late := _late(statuses, recent_s):
         yield "tuples.late", late
 

@@ -74,7 +74,9 @@ def command(
     with LocalCluster() as cluster:
         cluster.submit(name, topology, conf, observer=observe)
         if not as_json:
-            click.echo(f"running {name} " + (f"for {seconds:g} s" if seconds else "until interrupted"), err=True)
+            click.echo(
+                f"running {name} " + (f"for at most {seconds:g} s" if seconds else "until interrupted"), err=True
+            )
         _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))

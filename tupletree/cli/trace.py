@@ -15,7 +15,7 @@ from tupletree._health.assessment import message_timeout_s
 from tupletree._wire.events import decode_event
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import print_json
-from tupletree.cli.tracing import Tree, join
+from tupletree.cli.tracing import Tree, is_system, join
 from tupletree.cli.trees import print_tree, tree_dict
 from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -75,8 +75,9 @@ def command(
 
     For each tuple the command shows the task and the worker, and in milliseconds since the spout's emit: when the tuple
     was SENT, when it ARRIVED at another worker, when its execution BEGAN, how long the execution TOOK, and when the
-    tuple was ACKED. The workers trace every N-th tree by its id and write the hops to their events.jsonl. Without
-    tracing there is no cost. Tracing ends with the command, at the latest after --for.
+    tuple was ACKED. The workers trace every N-th tree by its id and write the hops to their events.jsonl. Trees of
+    checkpoints are not shown. Without tracing there is no cost. Tracing ends with the command, at the latest after
+    --for.
 
     Times come from the clocks of the machines. If two clocks differ so much that a tuple would arrive before it was
     sent, the command shifts the times of one machine and prints the shift.
@@ -139,6 +140,8 @@ def _name_hops(trees: Sequence[Tree], tasks: dict[str, int]) -> None:
 
 
 def _is_shown(tree: Tree, failed: bool) -> bool:
+    if tree.is_of_system:
+        return False
     return tree.verdict in ("failed", "expired") if failed else tree.took_s is not None
 
 
@@ -184,7 +187,7 @@ def _collect(following: Following, deadline_s: float, enough: int | None, failed
             event = decode_event(arrived[1]) if arrived is not None else None
             if event is not None and event["kind"] in _TRACE_KINDS and isinstance(event.get("root"), str):
                 events.append(event)
-                if event["kind"] == "begin":
+                if event["kind"] == "begin" and not is_system(event.get("component")):
                     begun.add(event["root"])
                 elif event["kind"] == "verdict" and event["root"] in begun:
                     ended += event.get("verdict") != "acked" if failed else 1

@@ -28,6 +28,11 @@ _MAX_TEXT_LENGTH: Final = 200
 _OUTCOMES: Final = {"ack": "acked", "fail": "failed"}
 
 
+def is_system(component: Any) -> bool:
+    """True if the component is not the user's, as the checkpoint spout."""
+    return str(component).startswith(("$", "__"))
+
+
 @dataclass(slots=True)
 class Hop:
     """One tuple of a tree at one task. Times are Unix seconds, corrected where clocks differ; None if unknown."""
@@ -71,6 +76,11 @@ class Tree:
     ended_s: float | None = None
     hops: list[Hop] = field(default_factory=list)
     shifts_s: dict[str, float] = field(default_factory=dict)  # by machine: seconds added to its times
+
+    @property
+    def is_of_system(self) -> bool:
+        """True if no spout of the user's emitted the root: it is a step of a checkpoint."""
+        return is_system(self.component)
 
     @property
     def took_s(self) -> float | None:

@@ -41,6 +41,7 @@ MAX_POLLED: Final = 1000
 RECORD_EVERY_S: Final = 0.5
 """The time between two records of what is processed."""
 REPORT_EVERY_S: Final = 60.0
+REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
 FIRST_GUESS_BYTES: Final = 256 * 1024
 """The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
 VALUE_BYTES: Final = 8
@@ -133,6 +134,7 @@ class LogPump(SourceThread):
         self._session: Session | None = None
         self._record_at_s = 0.0
         self._reported: set[str] = set()  # errors of late
+        self._refused_until_s = 0.0  # ``refusal`` holds until then
         self._forget_at_s = 0.0
 
     # The spout's side
@@ -234,9 +236,12 @@ class LogPump(SourceThread):
                 events = follower.poll(min(room, MAX_POLLED), WAIT_S)
                 self._failures = 0
                 session.is_all_read = not events
+                if self.refusal and time.monotonic() >= self._refused_until_s:
+                    self.refusal = ""
             except FailedException as error:
                 session.is_all_read = False
                 self._report(error)
+                self.refusal, self._refused_until_s = str(error), time.monotonic() + REFUSED_S
                 follower.idle(WAIT_S)
                 continue
             before, before_bytes = session.put, session.put_bytes

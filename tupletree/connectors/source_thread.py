@@ -61,6 +61,8 @@ class SourceState(Protocol):
     def lag(self) -> int | None: ...
     @property
     def error(self) -> str: ...
+    @property
+    def refusal(self) -> str: ...
 
 
 class SourceThread(threading.Thread):
@@ -76,6 +78,7 @@ class SourceThread(threading.Thread):
         is_connected: true while the connection stands.
         lag: how much the source has that was not read; None if that is not known.
         error: why the connection was lost last.
+        refusal: why a part of the source cannot be read while the connection stands; empty if all can be read.
     """
 
     def __init__(self, source: Source, task_index: int, reconnect: Backoff) -> None:
@@ -83,6 +86,7 @@ class SourceThread(threading.Thread):
         self.is_connected = False
         self.lag: int | None = None
         self.error = ""
+        self.refusal = ""
         self._owned = source
         self._task_index = task_index
         self._reconnect = reconnect
@@ -166,6 +170,7 @@ def register_thread(
     def status() -> dict[str, Any]:
         state = {"kind": kind, kind: title, "connected": thread.is_connected}
         state |= {"outstanding": thread.outstanding, "lag": thread.lag, "lag_unit": lag_unit}
-        return state if thread.is_connected or not thread.error else {**state, "error": thread.error[:500]}
+        error = thread.refusal if thread.is_connected else thread.error
+        return {**state, "error": error[:500]} if error else state
 
     context.register_status(status)

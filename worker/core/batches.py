@@ -211,7 +211,7 @@ class RowTrees(NamedTuple):
 
 
 class EncodedBatch:
-    """What a ``worker_pb2.Batch`` holds, under the same names, outside of the message.
+    """The content of a ``worker_pb2.Batch``, under the same names, outside of the message.
 
     Each look at a field of bytes in a message copies it, and so does putting a message into another one.
     """

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tupletree.backoff import RECONNECT
+from tupletree.connectors import log_pump
 from tupletree.connectors.files import TextFileLog
 from tupletree.connectors.log_pump import FIRST_GUESS_BYTES, LogPump, Read
 from tupletree.connectors.log_source import LogSource
@@ -75,3 +76,21 @@ def test_small_messages_are_read_as_far_as_their_number_allows(tmp_path: Path) -
     with reading(text_log(tmp_path, [b"12345678"] * 5000), 4000, BOUND) as pump:
         wait_until(lambda: pump.outstanding >= 4000, 30, what="the log is read ahead")
         assert len(taken(pump, 5000)) == 5000
+
+
+def test_a_log_of_which_a_part_cannot_be_read_says_why_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pump, "REFUSED_S", 0.3)
+    with reading(text_log(tmp_path, [b"12345678"] * 10), 4000, BOUND) as pump:
+        assert len(taken(pump, 10)) == 10
+        assert pump.refusal == ""
+        (tmp_path / "a").write_bytes(b"1234\n")
+        wait_until(lambda: pump.refusal, 30, what="the file is refused")
+        assert pump.refusal.endswith(
+            "90 bytes were already read, but the file has only 5: a file may grow, but never shrink"
+        )
+        assert pump.is_connected
+        (tmp_path / "a").write_bytes(b"12345678\n" * 11)
+        assert len(taken(pump, 1)) == 1
+        wait_until(lambda: pump.refusal == "", 30, what="the file is read again")

@@ -240,6 +240,15 @@ def test_a_log_or_a_stream_that_is_away_is_a_fault(status: dict[str, Any]) -> No
     assert kinds(verdict(topology(statuses=[{**status, "connected": True}]))) == []
 
 
+def test_a_source_of_which_a_part_cannot_be_read_is_a_fault_though_it_is_connected() -> None:
+    status = {"kind": "log", "log": "files", "connected": True, "lag": 0}
+    found = verdict(topology(statuses=[{**status, "error": "file a: gone"}, status]))
+    assert (found.status, kinds(found)) == ("degraded", ["source.refused"])
+    assert found.faults[0].sentence.endswith(
+        ", c: 1 of 2 tasks is connected and cannot read all of files: file a: gone"
+    )
+
+
 def test_a_queue_that_is_away_is_one_fault_of_its_spout() -> None:
     here = {"kind": "queue", "queue": "RabbitMQ", "connected": True, "outstanding": 3, "lag": 7}
     away = {"kind": "queue", "queue": "RabbitMQ", "connected": False, "lag": None, "error": "OSError: no\nroute"}

@@ -209,3 +209,9 @@ def test_a_failed_tuple_and_one_that_raised() -> None:
     ]
     hops = {hop.edge: hop for hop in only(found).all_hops()}
     assert (hops["e2"].outcome, hops["e3"].error) == ("failed", "KeyError")
+
+
+def test_the_tree_of_a_checkpoint_is_known_by_its_spout() -> None:
+    assert not only(events()).is_of_system
+    steps = [{**event, "component": "$checkpointspout"} if event.get("task") == 1 else event for event in events()]
+    assert only(steps).is_of_system

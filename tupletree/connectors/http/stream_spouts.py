@@ -74,6 +74,11 @@ class StreamSpout(ReliableSpout):
         """The reason why the last connection was lost."""
         return "" if self._reader is None else self._reader.problem
 
+    @property
+    def refusal(self) -> str:
+        """Empty: a stream has no parts that could be refused."""
+        return ""
+
     def read(self) -> Iterator[Message | None]:
         reader = self._reader = StreamReader(self._open_stream, self.position or "", self.reconnect, self.max_ahead)
         try:

@@ -88,6 +88,7 @@ class WebhookReceiver:
         self.is_connected = False  # listens
         self.lag: int | None = None
         self.error = ""  # why it does not listen
+        self.refusal = ""  # it has no parts
         limits = Limits(connections=webhook.max_in_flight + SPARE_CONNECTIONS, retry_after_s=RETRY_AFTER_S)
         routes = {webhook.path: Receiver(self._receive, webhook.max_body_bytes)}
         self._listener = HttpListener(functools.partial(RoutedConnection, routes=routes, limits=limits), limits)

@@ -11,9 +11,8 @@ from tupletree.component import Spout
 from tupletree.replaying_spout import ReplayingSpout
 from tupletree.testing.simulation.timeline import Timeline
 from tupletree.tuples import SYSTEM_COMPONENT, Origin
-from tupletree.v1 import worker_pb2
 from tupletree.worker.core.basic_bolt_task import BasicBoltTask
-from tupletree.worker.core.batches import Rows
+from tupletree.worker.core.batches import EncodedBatch, Rows
 from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Task
@@ -189,7 +188,7 @@ class Storyteller:
     def sent(self, origin: Origin, target: int, rows: Rows) -> None:
         """Say nothing: the receiver is told of."""
 
-    def received(self, message: worker_pb2.Batch) -> None:
+    def received(self, message: EncodedBatch) -> None:
         """Say nothing: the execution is told of."""
 
     def run(self, task: BasicBoltTask | BoltTask, rows: Rows, start: int, stop: int, origin: Origin) -> int:

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.testing.simulation.timeline import Timeline
-from tupletree.v1 import worker_pb2
 from tupletree.worker.control_messages import Control, ShardsLost, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
-from tupletree.worker.core.batches import roots_of
+from tupletree.worker.core.batches import EncodedBatch, roots_of
 from tupletree.worker.execution.inbox import Gate
 
 
@@ -34,7 +33,7 @@ class Host(Protocol):
     def tasks(self) -> Iterable[int]:
         """The ids of its tasks."""
 
-    def receive(self, message: worker_pb2.Batch) -> None:
+    def receive(self, message: EncodedBatch) -> None:
         """Receive a batch."""
 
     def fail(self, roots: set[int]) -> None:
@@ -51,8 +50,8 @@ class Link:
         self._timeline = timeline
         self.sender = sender
         self.receiver = receiver
-        self.waiting: deque[worker_pb2.Batch] = deque()
-        self.unconfirmed: deque[worker_pb2.Batch] = deque()
+        self.waiting: deque[EncodedBatch] = deque()
+        self.unconfirmed: deque[EncodedBatch] = deque()
         self.under_way = 0
         self._is_up = False
         self._stream = 0  # raised when it breaks
@@ -60,7 +59,7 @@ class Link:
         sender.gate.set(self, list(receiver.tasks))
         self._reconnect()
 
-    def send(self, batch: worker_pb2.Batch) -> None:
+    def send(self, batch: EncodedBatch) -> None:
         self.waiting.append(batch)
         self._pump()
 
@@ -74,7 +73,7 @@ class Link:
         self._timeline.counts["links broken"] += 1
         self._reconnect()
 
-    def close(self) -> deque[worker_pb2.Batch]:
+    def close(self) -> deque[EncodedBatch]:
         """End the link: its receiver is replaced. Return the batches that were never sent."""
         self._stream += 1
         self._is_up = False
@@ -103,7 +102,7 @@ class Link:
         while self._is_up and self.waiting:
             self._put_under_way(self.waiting.popleft())
 
-    def _put_under_way(self, batch: worker_pb2.Batch) -> None:
+    def _put_under_way(self, batch: EncodedBatch) -> None:
         timeline, stream = self._timeline, self._stream
         arrival_s = self._last_arrival_s = max(
             self._last_arrival_s, timeline.now_s + timeline.delay_s(self.sender.cut_off)
@@ -151,7 +150,7 @@ class Peers:
         self.links[slot] = Link(self._timeline, self._worker, receiver)
         self.links[slot].waiting.extend(waiting)
 
-    def send(self, slot: Hashable, batch: worker_pb2.Batch) -> None:
+    def send(self, slot: Hashable, batch: EncodedBatch) -> None:
         """Send a batch to the worker of a slot."""
         self.links[slot].send(batch)
 

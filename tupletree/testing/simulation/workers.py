@@ -16,11 +16,11 @@ from tupletree.parallelism import ExecutorTasks
 from tupletree.testing.simulation.network import Acker, Peers
 from tupletree.testing.simulation.timeline import Timeline
 from tupletree.tuples import Origin
-from tupletree.v1 import topology_pb2, worker_pb2
+from tupletree.v1 import topology_pb2
 from tupletree.worker.builder import Plan, build_executors, origins
 from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
-from tupletree.worker.core.batches import Batch, Rows, bytes_of, encode, sources_of, tasks_of
+from tupletree.worker.core.batches import Batch, EncodedBatch, Rows, bytes_of, encode, sources_of, tasks_of
 from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
 from tupletree.worker.execution.delivery import put_local, put_remote
 from tupletree.worker.execution.executor import Executor
@@ -222,10 +222,10 @@ class Worker:
             raise Killed
         self.peers.send(place, encode(origin, target, rows))
 
-    def receive(self, message: worker_pb2.Batch) -> None:
+    def receive(self, batch: EncodedBatch) -> None:
         """Put a batch from another worker into the inboxes of its tasks."""
-        origin = self.origins[min(sources_of(message)), message.stream]
-        put_remote(self._inboxes, RemoteBatch(message, origin), tasks_of(message), bytes_of(message))
+        origin = self.origins[min(sources_of(batch)), batch.stream]
+        put_remote(self._inboxes, RemoteBatch(batch, origin), tasks_of(batch), bytes_of(batch))
 
     def _gate_changed(self) -> None:
         for executor in getattr(self, "executors", ()):

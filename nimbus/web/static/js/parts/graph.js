@@ -68,7 +68,7 @@ function Box({ box, place }) {
 }
 
 function Legend() {
-  const entries = [["idle", "idle"], ["ok", "capacity below 0.7"], ["warn", "0.7 to 0.9"], ["bad", "0.9 and more"], ["failing", "✕ failing"]];
+  const entries = [["idle", "capacity below 0.05"], ["ok", "below 0.7"], ["warn", "0.7 to 0.9"], ["bad", "0.9 and more"], ["failing", "✕ failing"]];
   return h("ul", { class: "graph-legend", "aria-label": "Legend" },
     entries.map(([level, text]) => h("li", { key: level }, h("span", { class: `swatch ${level}`, "aria-hidden": "true" }), text)),
     h("li", null, h("span", { class: "swatch round", "aria-hidden": "true" }), "spout"));
