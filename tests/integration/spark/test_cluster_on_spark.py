@@ -79,8 +79,8 @@ class Place:
         """The process of each supervisor that nimbus knows."""
         return {one["supervisor"]: one["pid"] for one in self.status().get("executors", [])}
 
-    def executors(self) -> list[int]:
-        return [pid for worker in self.workers for pid in children_of(worker.pid, EXECUTOR)]
+    def executors(self, kind: str = EXECUTOR) -> list[int]:
+        return [pid for worker in self.workers for pid in children_of(worker.pid, kind)]
 
     def daemons(self) -> list[int]:
         """The supervisors, ackers and workers of all machines, and ZooKeeper and nimbus of the application."""
@@ -88,7 +88,7 @@ class Place:
 
     def wait_until_nothing_is_left(self) -> None:
         wait_until(lambda: not self.daemons() and not self.executors(), 60, what="all daemons and executors are gone")
-        assert not [pid for worker in self.workers for pid in children_of(worker.pid, "pyspark.daemon")]
+        wait_until(lambda: not self.executors("pyspark.daemon"), 60, what="the executors' Python processes are gone")
         assert not list((self.directory / "scratch").rglob("tupletree-*/supervisor-0"))
 
 
