@@ -10,6 +10,7 @@ from tupletree._address import address_of, split_address
 from tupletree._health.assessment import LATELY_S, stall_s
 from tupletree._health.errors import Complaint, complaints
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
+from tupletree._wire.names import is_system
 from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
@@ -18,7 +19,6 @@ from .cluster_view import ClusterView
 from .leader.scheduler import Slot
 from .rpc_replies import worker
 from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
-from .statistics.counters import is_system
 from .statistics.stall_detector import Answers
 
 _OLD_S: Final = 10.0  # an acker is polled every two seconds and has five seconds to answer

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree._health.assessment import LATELY_S
+from tupletree._wire.names import is_system
 from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import topology_pb2 as pb
 
-from .counters import is_system
 from .stall_detector import Answers
 from .topology_statistics import TopologyStatistics
 

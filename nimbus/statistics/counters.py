@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tupletree._wire.latency import percentile_s
+from tupletree._wire.names import is_system
 from tupletree.v1 import nimbus_pb2 as rpc
 
 Key = str | tuple[str | int, ...]
@@ -36,11 +37,6 @@ GAUGES: Final = ("queued", "pending")
 SUMS: Final = ("emitted", "transferred", "system_emitted", "system_transferred")
 STREAM_COUNTERS: Final = ("emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
 INPUT_COUNTERS: Final = ("executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples")
-
-
-def is_system(name: str) -> bool:
-    """True if a stream or component belongs to the system."""
-    return name.startswith(("__", "$"))
 
 
 def scalars_of(stats: rpc.TaskStats) -> Counts:

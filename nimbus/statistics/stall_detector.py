@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tupletree._wire.names import is_system
 from tupletree.v1 import nimbus_pb2 as rpc
-
-from .counters import is_system
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tupletree._health.errors import Complaint
 from tupletree._wire.latency import percentile_s
+from tupletree._wire.names import is_system
 from tupletree.errors import NotFoundError
 from tupletree.parallelism import executors_of_record, task_ranges
 from tupletree.v1 import topology_pb2 as pb
@@ -20,7 +21,7 @@ from ..leader.lifecycle import message_timeout_s
 from ..leader.planner import placement_of
 from ..masking import masked
 from ..statistics.ack_detector import Remark, remarks
-from ..statistics.counters import Counts, Figures, add_counts, is_system
+from ..statistics.counters import Counts, Figures, add_counts
 from ..statistics.timeseries import STEP_S, summed
 from ..statistics.topology_statistics import TopologyStatistics
 from . import cluster

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
+from tupletree._wire.names import is_system
 from tupletree.v1 import topology_pb2 as pb
 
 from ..leader.scheduler import Slot
-from ..statistics.counters import Figures, is_system
+from ..statistics.counters import Figures
 from .formatting import WINDOWS, number_text, percentiles, window_hint
 from .topology import Topology
 

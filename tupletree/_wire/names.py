@@ -1,4 +1,4 @@
-"""The structure of topology ids."""
+"""The structure of topology ids, and of the names of components and streams."""
 
 from __future__ import annotations  # pure
 
@@ -7,3 +7,8 @@ def topology_name(topology_id: str) -> str:
     """Return the name of a topology, given its id. Nimbus forms the id by appending a number and the time."""
     name, *numbers = topology_id.rsplit("-", 2)
     return name if len(numbers) == 2 and all(number.isdigit() for number in numbers) else topology_id
+
+
+def is_system(name: str) -> bool:
+    """True if a component or stream of this name is the system's, not the user's."""
+    return name.startswith(("__", "$"))

@@ -13,9 +13,10 @@ import click
 
 from tupletree._health.assessment import message_timeout_s
 from tupletree._wire.events import decode_event
+from tupletree._wire.names import is_system
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import print_json
-from tupletree.cli.tracing import Tree, is_system, join
+from tupletree.cli.tracing import Tree, join
 from tupletree.cli.trees import print_tree, tree_dict
 from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -187,7 +188,7 @@ def _collect(following: Following, deadline_s: float, enough: int | None, failed
             event = decode_event(arrived[1]) if arrived is not None else None
             if event is not None and event["kind"] in _TRACE_KINDS and isinstance(event.get("root"), str):
                 events.append(event)
-                if event["kind"] == "begin" and not is_system(event.get("component")):
+                if event["kind"] == "begin" and not is_system(str(event.get("component"))):
                     begun.add(event["root"])
                 elif event["kind"] == "verdict" and event["root"] in begun:
                     ended += event.get("verdict") != "acked" if failed else 1

@@ -22,15 +22,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tupletree._wire.events import KINDS
+from tupletree._wire.names import is_system
 
 MAX_HOPS: Final = 2_000  # of a tree; more are not shown
 _MAX_TEXT_LENGTH: Final = 200
 _OUTCOMES: Final = {"ack": "acked", "fail": "failed"}
-
-
-def is_system(component: Any) -> bool:
-    """True if the component is not the user's, as the checkpoint spout."""
-    return str(component).startswith(("$", "__"))
 
 
 @dataclass(slots=True)
