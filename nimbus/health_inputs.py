@@ -11,7 +11,7 @@ from tupletree._health.assessment import LATELY_S, stall_s
 from tupletree._health.errors import Complaint, complaints
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree._wire.names import is_system
-from tupletree.parallelism import executors_of_record, task_ranges
+from tupletree.parallelism import executors_of_record, tasks_of_record
 from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -101,7 +101,7 @@ def _components(
     conf = json.loads(record.conf_json or "{}")
     ports = _ports(view, record)
     found = []
-    for component_id, tasks in sorted(task_ranges(dict(record.tasks)).items()):
+    for component_id, tasks in sorted(tasks_of_record(record).items()):
         failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
         still = statistics.standstill(tasks, stall_s(record))
         kind = kinds.get(component_id)
@@ -155,7 +155,7 @@ def folded(view: ClusterView, record: pb.TopologyRecord, errors: Sequence[pb.Com
     if not errors:
         return []
     workers = [worker(view.leader_state, record.id, one, view.now_s) for one in view.assignment(record.id).workers]
-    return complaints(errors, record.tasks, workers, view.now_unix_s)
+    return complaints(errors, tasks_of_record(record), workers, view.now_unix_s)
 
 
 def _address(presence: pb.Presence) -> str:

@@ -27,6 +27,7 @@ from .leader import lifecycle
 from .leader.cluster_state import ClusterState
 from .leader.known_leader import KnownLeader
 from .leader.reconciler import Reconciler
+from .leader.task_changes import check_task_change
 from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import read_outline
@@ -120,6 +121,8 @@ class LeaderApi:
         reconciler, store = self.reconciler(), self._store
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
+            if isinstance(request, lifecycle.Rebalance) and request.tasks:
+                check_task_change(stored.value, await self.outline(stored.value), request.tasks)
             record = lifecycle.ask(stored.value, request, time.time())
             if record == stored.value:
                 return record

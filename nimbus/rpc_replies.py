@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from tupletree._health.assessment import Fault, Verdict
 from tupletree.errors import NotFoundError
-from tupletree.parallelism import executors_of_record, task_ranges
+from tupletree.parallelism import executors_of_record, tasks_of_record
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -53,7 +53,7 @@ def topology(
         summary=summary(view, record),
         assignment=assignment if record.id in view.state.assignments else None,
         components=summarize(
-            statistics, record, kinds, task_ranges(dict(record.tasks)), executors_of_record(record), now_s, said
+            statistics, record, kinds, tasks_of_record(record), executors_of_record(record), now_s, said
         ),
         workers=[worker(view.leader_state, record.id, one, now_s) for one in assignment.workers],
         errors=errors,

@@ -88,7 +88,8 @@ class NimbusService(NimbusServicer):
 
     async def Rebalance(self, request: rpc.RebalanceRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None
-        return await self._change(request.name, lifecycle.Rebalance(wait_s, request.workers, dict(request.executors)))
+        asked = lifecycle.Rebalance(wait_s, request.workers, dict(request.executors), dict(request.tasks))
+        return await self._change(request.name, asked)
 
     async def SetLogLevels(self, request: rpc.SetLogLevelsRequest, context: Context) -> rpc.TopologyReply:
         return await self._change(request.name, debug_settings.SetLogLevels(dict(request.levels), list(request.remove)))

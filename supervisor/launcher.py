@@ -137,6 +137,7 @@ class Launcher:
             "bundle_dir": str(bundle_dir),
             "log_dir": str(log_dir),
             "conf": conf,
+            "tasks": launched.work.tasks,
             "announce": None,
         }
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tupletree.errors import InternalError
+from tupletree.parallelism import tasks_of_record
 from tupletree.v1.topology_pb2 import Assignment, TopologyRecord, WorkerAssignment
 
 MAX_SILENCE_S = 600.0
@@ -29,6 +30,7 @@ class LocalAssignment:
     conf_json: str
     executors: tuple[tuple[int, int], ...]  # first and last task of each, ascending
     silence_timeout_s: float | None = None  # None: the supervisor's own; otherwise longer
+    tasks: tuple[tuple[str, int, int], ...] = ()  # component, first and last task; empty: as submitted
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -39,6 +41,7 @@ class LocalAssignment:
         try:
             executors = tuple((int(first), int(last)) for first, last in facts["executors"])
             silence = facts["silence_timeout_s"]
+            tasks = tuple((str(name), int(first), int(last)) for name, first, last in facts.get("tasks", ()))
             return cls(
                 topology_id=str(facts["topology_id"]),
                 bundle_sha256=str(facts["bundle_sha256"]),
@@ -46,6 +49,7 @@ class LocalAssignment:
                 conf_json=str(facts["conf_json"]),
                 executors=executors,
                 silence_timeout_s=None if silence is None else float(silence),
+                tasks=tasks,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InternalError(f"not a valid assignment file: {error!r}") from error
@@ -88,7 +92,15 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
         conf_json=record.conf_json,
         executors=tuple(sorted((one.first_task, one.last_task) for one in worker.executors)),
         silence_timeout_s=_silence_s(record.conf_json, silence_timeout_s),
+        tasks=_changed_tasks(record),
     )
+
+
+def _changed_tasks(record: TopologyRecord) -> tuple[tuple[str, int, int], ...]:
+    """Return the tasks of each component, if a rebalance has changed their number."""
+    if record.first_task == 0:
+        return ()
+    return tuple((name, ids.start, ids.stop - 1) for name, ids in tasks_of_record(record).items())
 
 
 def _silence_s(conf_json: str, least_s: float) -> float | None:

@@ -143,6 +143,14 @@ class Spout(Component):
         """
         raise NotImplementedError
 
+    def merge_states(self, states: Sequence[Any]) -> Any:
+        """Return one position for all tasks, given the position of each, when the number of tasks changes.
+
+        Every task is given the result by ``restore_state``, and takes from it what is its own. A positioned spout
+        without this method has a fixed number of tasks.
+        """
+        raise NotImplementedError
+
     def ack(self, msg_id: Any) -> None:
         """Called when the tree of the tuple with that message id is complete."""
 
@@ -166,6 +174,18 @@ def is_positioned(component: Component) -> bool:
         and type(component).checkpoint_state is not Spout.checkpoint_state
         and type(component).restore_state is not Spout.restore_state
     )
+
+
+def keeps_state(component: Component) -> bool:
+    """True if checkpoints contain the component: a bolt with a state, or a positioned spout."""
+    return isinstance(component, StatefulBolt) or is_positioned(component)
+
+
+def is_divisible(component: Component) -> bool:
+    """True if the states or positions of the component's tasks can be divided among another number of tasks."""
+    if isinstance(component, StatefulBolt):
+        return component.is_divisible
+    return isinstance(component, Spout) and type(component).merge_states is not Spout.merge_states
 
 
 def remedy_of(component: Component) -> str:
@@ -240,9 +260,11 @@ class StatefulBolt(Bolt):
         default_factory: makes the value of a missing key, as in ``collections.defaultdict``: with
             ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
         needs_positions: True if every spout before the bolt must be positioned: others are refused at build time.
+        is_divisible: False if the state cannot be divided by key: the number of tasks is then fixed.
     """
 
     needs_positions: bool = False
+    is_divisible: bool = True
     state: KeyValueState[Any, Any]
     default_factory: Callable[[], Any] | None = None
 
@@ -260,6 +282,19 @@ class StatefulBolt(Bolt):
         of the bolt and calls ``prepare`` and ``setup`` before ``init_state``.
         """
         self.state = state
+
+    def values_of_key(self, key: Any, fields: Sequence[str]) -> Sequence[Any] | None:
+        """Return the values of grouping ``fields`` for a key of the state: tuples with these values change its entry.
+
+        Asked when the number of tasks changes, to find the task that an entry moves to. By default, the key is the
+        value of a single field, or a tuple with the values of several fields, in the order of the grouping. None: the
+        entry is of the whole task, and each new task gets ``merge_values`` of it.
+        """
+        return (key,) if len(fields) == 1 or type(key) is not tuple else key
+
+    def merge_values(self, key: Any, values: Sequence[Any]) -> Any:
+        """Return the value for the new tasks of an entry without a grouping key, given those of the old tasks."""
+        raise NotImplementedError(f"{type(self).__name__} has entries without a key and no merge_values")
 
     def pre_prepare(self, txid: int) -> None:
         """Called before the state is saved for checkpoint ``txid``. Write buffered values to the state now."""

@@ -1,14 +1,14 @@
 """Numbers of tasks and executors of a topology, and the task ids that each executor runs.
 
-Tasks are the copies of a component that hold state; each executor runs one or more tasks. The number of tasks is fixed
-at submission; a rebalance changes executors only. Task ids start at 1 and are assigned component by component,
-ascending by component id::
+Tasks are the copies of a component that hold state; each executor runs one or more tasks. Task ids start at 1 and are
+assigned component by component, ascending by component id::
 
     component   tasks   executors          task ids
     count         5         2        (1 2 3) (4 5)
     split         2         2        (6) (7)
 
-Nimbus, workers and LocalCluster all derive the same numbers from the same spec with these functions.
+LocalCluster derives these numbers from a spec, nimbus from a topology's record. A rebalance that changes a number of
+tasks gives all tasks new ids, which follow the ids used before: an id never means another task than it did.
 """
 
 from __future__ import annotations  # pure
@@ -44,10 +44,9 @@ def executor_counts(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) ->
     return {component: min(parallelism[component], count) for component, count in tasks.items()}
 
 
-def task_ranges(counts: Mapping[str, int]) -> dict[str, range]:
-    """Return the task ids of each component, given the numbers of tasks."""
+def task_ranges(counts: Mapping[str, int], first: int = 1) -> dict[str, range]:
+    """Return the task ids of each component, given the numbers of tasks. ``first``: the lowest id."""
     ranges = {}
-    first = 1
     for component in sorted(counts):
         ranges[component] = range(first, first + counts[component])
         first += counts[component]
@@ -77,9 +76,14 @@ def executors_of(tasks: Mapping[str, range], counts: Mapping[str, int]) -> list[
     return sorted(executors)
 
 
+def tasks_of_record(record: topology_pb2.TopologyRecord) -> dict[str, range]:
+    """Return the task ids of each component of a submitted topology, ascending by component id."""
+    return task_ranges(dict(record.tasks), record.first_task or 1)
+
+
 def executors_of_record(record: topology_pb2.TopologyRecord) -> list[ExecutorTasks]:
     """Return the task ids of every executor of a submitted topology, ascending."""
-    return executors_of(task_ranges(dict(record.tasks)), dict(record.executors))
+    return executors_of(tasks_of_record(record), dict(record.executors))
 
 
 def _own_conf(component: topology_pb2.ComponentSpec) -> dict[str, Any]:

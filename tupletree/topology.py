@@ -23,7 +23,7 @@ from tupletree._chained import ChainedSpout
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
 from tupletree._wire.value_types import carried
-from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt
+from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt, is_divisible, keeps_state
 from tupletree.config import encode_conf
 from tupletree.declarer import (
     BoltDeclarer,
@@ -276,6 +276,8 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
         parallelism=definition.parallelism,
         tasks=definition.tasks,
         conf_json=conf_json,
+        keeps_state=keeps_state(definition.component),
+        fixed_tasks=keeps_state(definition.component) and not is_divisible(definition.component),
         outputs=[
             topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
             for stream in definition.outputs.values()

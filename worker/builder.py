@@ -9,10 +9,12 @@ import json
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from tupletree._checkpoints.settings import state_id
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
 from tupletree.errors import TopologyError
@@ -35,6 +37,11 @@ from .execution.bolt_executor import BoltExecutor
 from .execution.executor import Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
 from .execution.spout_executor import SpoutExecutor
+
+if TYPE_CHECKING:
+    from tupletree._checkpoints.record import Checkpoint
+
+    from .checkpoint.redistribution import Part
 
 Kind = topology_pb2.GroupingKind
 
@@ -205,22 +212,8 @@ def _call_soon(
 
 
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
-    try:
-        user_object = cloudpickle.loads(component.object)
-    except (Exception, SystemExit) as error:
-        raise TopologyError(
-            f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
-            component=component.id,
-        ) from error
-    context = TopologyContext(
-        topology_id=plan.topology_id,
-        component_id=component.id,
-        task_id=task_id,
-        tasks=plan.tasks,
-        sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
-        targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
-        conf=conf,
-    )
+    user_object = _loaded(component)
+    context = _context(plan, component, conf, task_id)
     chained = None
     if type(user_object) is tuple:  # a spout with a chain
         user_object, chained = user_object
@@ -236,8 +229,54 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     else:
         raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
     task.remake = functools.partial(cloudpickle.loads, component.object)
+    if component.id == CHECKPOINT_SPOUT:
+        user_object.move_states = functools.partial(_move_states, plan)
     task.participant = build_participant(plan.step_sources(component.id), task, user_object, env)
     return task
+
+
+def _loaded(component: topology_pb2.ComponentSpec) -> Any:
+    try:
+        return cloudpickle.loads(component.object)
+    except (Exception, SystemExit) as error:
+        raise TopologyError(
+            f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
+            component=component.id,
+        ) from error
+
+
+def _context(
+    plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int
+) -> TopologyContext:
+    return TopologyContext(
+        topology_id=plan.topology_id,
+        component_id=component.id,
+        task_id=task_id,
+        tasks=plan.tasks,
+        sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
+        targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
+        conf=conf,
+    )
+
+
+def _move_states(plan: Plan, stored: Checkpoint, tasks: Mapping[str, int]) -> tuple[Checkpoint, Callable[[], None]]:
+    from .checkpoint.redistribution import redistribute  # imports ZooKeeper's client, which only durable states need
+
+    return redistribute(functools.partial(_part, plan), state_id(plan.conf, plan.topology_id), stored, tasks)
+
+
+def _part(plan: Plan, component_id: str) -> Part:
+    """Load a component whose states are divided anew. Raises TopologyError if it cannot be unpickled here."""
+    from .checkpoint.redistribution import Part
+
+    component = next(one for one in plan.spec.components if one.id == component_id)
+    conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
+    loaded = _loaded(component)
+    return Part(
+        loaded[0] if type(loaded) is tuple else loaded,  # a spout with a chain
+        _context(plan, component, conf, plan.tasks[component_id][0]),
+        [list(item.fields) for item in component.inputs if item.grouping == Kind.GROUPING_KIND_FIELDS],
+    )
 
 
 def _subscribers(graph: ComponentGraph, source: str, stream: str) -> dict[str, str]:

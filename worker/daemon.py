@@ -189,7 +189,7 @@ class Worker:
             topology_id=launch.topology_id,
             spec=spec,
             conf=launch.conf,
-            tasks=tasks_of(spec, launch.conf),
+            tasks={name: range(first, last + 1) for name, first, last in launch.tasks} or tasks_of(spec, launch.conf),
             local_tasks=local_tasks(first.executors),
             environment=environment,
             seed=random.getrandbits(64),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,10 @@ from tupletree.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """The contents of launch.json. ``conf`` is the daemon's configuration, overridden by the topology's."""
+    """The contents of launch.json. ``conf`` is the daemon's configuration, overridden by the topology's.
+
+    ``tasks``: the first and the last task id of each component, with its name; empty: as the topology was submitted.
+    """
 
     topology_id: str
     worker_id: str
@@ -27,6 +30,7 @@ class LaunchFile:
     log_dir: str | None
     conf: Mapping[str, Any]
     announce: str | None = None
+    tasks: Sequence[tuple[str, int, int]] = ()
 
     @classmethod
     def load(cls, path: str) -> LaunchFile:

@@ -3,7 +3,7 @@
     ACTIVE ------deactivate------> INACTIVE
     INACTIVE ----activate--------> ACTIVE
     ACTIVE, INACTIVE --rebalance-> REBALANCING     spouts pause; pending: due, resume, change
-    REBALANCING -(due)-----------> earlier status  with new workers and executors, scheduled from scratch
+    REBALANCING -(due)-----------> earlier status  with new workers, executors and tasks, scheduled from scratch
     REBALANCING --activate etc.--> REBALANCING     sets the status after the rebalance
     REBALANCING --rebalance------> REBALANCING     restarts the wait, for the new change
     any ---------kill------------> KILLED          spouts stop; pending: due
@@ -20,8 +20,9 @@ from __future__ import annotations  # pure
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tupletree._limits import MAX_TASKS
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -58,6 +59,7 @@ class Rebalance:
     wait_s: float | None
     workers: int  # 0: unchanged
     executors: Mapping[str, int]  # per component; absent components keep theirs
+    tasks: Mapping[str, int] = field(default_factory=dict)  # likewise
 
 
 Request = Kill | Activate | Deactivate | Rebalance | DebugSettings
@@ -86,15 +88,16 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
             _resume_as(after, ACTIVE)
         case Deactivate():
             _resume_as(after, INACTIVE)
-        case Rebalance(wait_s, workers, executors):
-            _check_rebalance(record, workers, executors)
+        case Rebalance(wait_s, workers, executors, tasks):
+            _check_rebalance(record, workers, executors, tasks)
             resume = record.pending.resume if record.status == REBALANCING else record.status
             after.status = REBALANCING
             after.pending.Clear()
             after.pending.due_unix_s = now_s + _wait(record, wait_s)
             after.pending.resume = resume
             after.pending.workers = workers
-            after.pending.executors.update(executors)
+            after.pending.executors.update(_executors_after(record, executors, tasks))
+            after.pending.tasks.update({one: count for one, count in tasks.items() if count != record.tasks[one]})
         case SetLogLevels() | SetSampling() | SetTracing():
             return observed(record, request, now_s)
     return after
@@ -123,6 +126,9 @@ def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
     after.status = record.pending.resume
     after.workers = record.pending.workers or record.workers
     after.executors.update(record.pending.executors)
+    if record.pending.tasks:
+        after.tasks.update(record.pending.tasks)
+        after.first_task = (record.first_task or 1) + sum(record.tasks.values())
     return after
 
 
@@ -147,20 +153,41 @@ def _wait(record: pb.TopologyRecord, wait_s: float | None) -> float:
     return wait_s
 
 
-def _check_rebalance(record: pb.TopologyRecord, workers: int, executors: Mapping[str, int]) -> None:
+def _executors_after(
+    record: pb.TopologyRecord, executors: Mapping[str, int], tasks: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return the executors of the components that a rebalance changes.
+
+    A component whose number of tasks changes keeps one executor for each task if it had that, and otherwise its number
+    of executors, which is capped by the tasks.
+    """
+    after = {}
+    for component, count in tasks.items():
+        before = record.executors[component]
+        after[component] = count if before == record.tasks[component] else min(before, count)
+    return {**after, **executors}
+
+
+def _check_rebalance(
+    record: pb.TopologyRecord, workers: int, executors: Mapping[str, int], tasks: Mapping[str, int]
+) -> None:
     if workers > MAX_WORKERS:
         raise UsageError(f"a topology can have at most {MAX_WORKERS} workers, not {workers}")
-    for component, count in executors.items():
-        tasks = record.tasks.get(component)
-        if tasks is None:
+    for component in (*tasks, *executors):
+        if component not in record.tasks:
             known = ", ".join(sorted(record.tasks))
             raise UsageError(f"topology '{record.name}' has no component '{component}'; it has {known}")
-        if not 1 <= count <= tasks:
+    for component, count in tasks.items():
+        if not 1 <= count <= MAX_TASKS:
+            raise UsageError(f"component '{component}' can have 1 to {MAX_TASKS} tasks, not {count}")
+    for component, count in executors.items():
+        has = tasks.get(component, record.tasks[component])
+        if not 1 <= count <= has:
             raise UsageError(
-                f"component '{component}' has {tasks} tasks, fixed at submission: it can have 1 to {tasks} executors, "
-                f"not {count}"
+                f"component '{component}' has {has} tasks: it can have 1 to {has} executors, not {count}; "
+                f"tasks={component}={count} changes the number of its tasks"
             )
-    total = sum({**record.executors, **executors}.values())
+    total = sum({**record.executors, **_executors_after(record, executors, tasks)}.values())
     if total > MAX_EXECUTORS:
         raise UsageError(
             f"topology '{record.name}' would have {total} executors; the limit is {MAX_EXECUTORS}: ask for fewer"

@@ -280,7 +280,7 @@ def _by_traffic(snapshot: Snapshot, record: pb.TopologyRecord, running: Placemen
     if traffic is None:
         return placement
     changing = [slot for slot, run in placement.items() if running.get(slot) != run]
-    return bring_together(placement, changing, dict(record.tasks), traffic)
+    return bring_together(placement, changing, dict(record.tasks), traffic, record.first_task or 1)
 
 
 def _assignment(

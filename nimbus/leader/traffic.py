@@ -73,17 +73,21 @@ def measured(statistics: TopologyStatistics, components: Iterable[str], now_s: f
 
 
 def bring_together(
-    placement: Placement, changing: Collection[Slot], tasks: Mapping[str, int], traffic: Traffic
+    placement: Placement,
+    changing: Collection[Slot],
+    tasks: Mapping[str, int],
+    traffic: Traffic,
+    first_task: int = 1,
 ) -> Placement:
     """Return the placement after the swaps that keep more traffic within workers.
 
-    ``changing``: the slots that may change. ``tasks``: the number of tasks per component, from which the components of
-    executors follow.
+    ``changing``: the slots that may change. ``tasks``: the number of tasks per component, from which, and from the
+    lowest task id, the components of executors follow.
     """
     slots = sorted(slot for slot in changing if slot in placement)
     if len(slots) < 2 or not any(traffic.tuples.values()):
         return placement
-    workers = _Workers(placement, tasks, traffic)
+    workers = _Workers(placement, tasks, traffic, first_task)
     left = MAX_COMPARISONS
     while swaps := list(itertools.islice(workers.swaps(slots), left)):
         left -= len(swaps)
@@ -115,7 +119,7 @@ _Swap = tuple[Slot, Executor, Slot, Executor]
 class _Workers:
     """A placement that changes, with the tasks of each component in each worker."""
 
-    def __init__(self, placement: Placement, tasks: Mapping[str, int], traffic: Traffic) -> None:
+    def __init__(self, placement: Placement, tasks: Mapping[str, int], traffic: Traffic, first_task: int = 1) -> None:
         self.runs: dict[Slot, list[Executor]] = {slot: list(run) for slot, run in placement.items()}
         self._tasks = tasks
         self._busy_s = traffic.busy_s
@@ -125,7 +129,7 @@ class _Workers:
             if tuples > 0 and sender != receiver and sender in tasks and receiver in tasks
         ]
         self.total = sum(tuples for _, _, tuples in self._edges)
-        first_tasks = {ids.start: name for name, ids in task_ranges(tasks).items()}
+        first_tasks = {ids.start: name for name, ids in task_ranges(tasks, first_task).items()}
         starts = sorted(first_tasks)
         self._component = {
             executor: first_tasks[max(start for start in starts if start <= executor[0])]

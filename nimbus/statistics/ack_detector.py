@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tupletree._health.assessment import LATELY_S
 from tupletree._wire.names import is_system
-from tupletree.parallelism import executors_of_record, task_ranges
+from tupletree.parallelism import executors_of_record, tasks_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 from .stall_detector import Answers
@@ -73,7 +73,7 @@ def never_acks(answers: Answers, trees: Trees, conf: Mapping[str, Any]) -> str:
 
 def trees_of(statistics: TopologyStatistics, record: pb.TopologyRecord, spouts: Iterable[str], now_s: float) -> Trees:
     """Return the trees of a topology. ``spouts``: component ids of its spouts."""
-    tasks = task_ranges(dict(record.tasks))
+    tasks = tasks_of_record(record)
     names = [one for one in spouts if one in tasks]
     pending = sum(int(statistics.gauges(tasks[one])["pending"]) for one in names)
     timeouts = sum(statistics.lately(one, ("timeouts",), LATELY_S, now_s)[0] for one in names)
@@ -88,7 +88,7 @@ def remarks(
     trees, conf = trees_of(statistics, record, spouts, now_s), json.loads(record.conf_json or "{}")
     ranges = {first: range(first, last + 1) for first, last in executors_of_record(record)}
     found = {}
-    for component_id, tasks in task_ranges(dict(record.tasks)).items():
+    for component_id, tasks in tasks_of_record(record).items():
         if component_id not in kinds or is_system(component_id):
             continue
         is_spout = kinds[component_id] == pb.COMPONENT_KIND_SPOUT

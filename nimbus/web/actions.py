@@ -20,18 +20,17 @@ def kill(call: ApiCall) -> Request:
 
 
 def rebalance(call: ApiCall) -> Request:
-    """``{"rebalanceOptions": {"numWorkers": 2, "executors": {"split": 4}}}``, each part optional."""
+    """``{"rebalanceOptions": {"numWorkers": 2, "executors": {"split": 4}, "tasks": {}}}``, each part optional."""
     body = _mapping({} if call.body is None else call.body, "the body")
     options = _mapping(body.get("rebalanceOptions", {}), "rebalanceOptions")
-    unknown = sorted(options.keys() - {"numWorkers", "executors"})
+    unknown = sorted(options.keys() - {"numWorkers", "executors", "tasks"})
     if unknown:
         raise UsageError(
-            f"unknown key {unknown[0][:100]!r} in rebalanceOptions: only numWorkers and executors are allowed"
+            f"unknown key {unknown[0][:100]!r} in rebalanceOptions: only numWorkers, executors and tasks are allowed"
         )
     workers = _count(options.get("numWorkers"), "numWorkers", 0)
-    asked = _mapping(options.get("executors", {}), "executors")
-    executors = {component: _count(count, f"executors of '{component[:200]}'", 1) for component, count in asked.items()}
-    return Rebalance(call.seconds("wait"), workers, executors)
+    executors, tasks = _counts(options, "executors"), _counts(options, "tasks")
+    return Rebalance(call.seconds("wait"), workers, executors, tasks)
 
 
 def log_levels(call: ApiCall, now_unix_s: float) -> Request:
@@ -113,6 +112,11 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{what} must be a JSON object")
     return value
+
+
+def _counts(options: Mapping[str, Any], what: str) -> dict[str, int]:
+    asked = _mapping(options.get(what, {}), what)
+    return {component: _count(count, f"{what} of '{component[:200]}'", 1) for component, count in asked.items()}
 
 
 def _count(value: Any, what: str, least: int) -> int:

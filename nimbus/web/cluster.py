@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tupletree.errors import NotFoundError, UsageError
-from tupletree.parallelism import executors_of_record, task_ranges
+from tupletree.parallelism import executors_of_record, tasks_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 from ..cluster_view import ClusterView
@@ -124,7 +124,7 @@ def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logv
 
 def workers(view: ClusterView, record: pb.TopologyRecord, base: str) -> list[dict[str, Any]]:
     """Return the workers of a topology, for the responses about topologies and supervisors."""
-    ranges = task_ranges(dict(record.tasks))
+    ranges = tasks_of_record(record)
     owner_of = {task: component for component, tasks in ranges.items() for task in tasks}
     found = []
     for worker in view.assignment(record.id).workers:

@@ -12,7 +12,7 @@ from tupletree._health.errors import Complaint
 from tupletree._wire.latency import percentile_s
 from tupletree._wire.names import is_system
 from tupletree.errors import NotFoundError
-from tupletree.parallelism import executors_of_record, task_ranges
+from tupletree.parallelism import executors_of_record, tasks_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 from ..cluster_view import ClusterView
@@ -74,7 +74,7 @@ class Topology:
         return folded(self.view, self.record, self.errors)
 
     def tasks(self, component_id: str) -> range:
-        return task_ranges(dict(self.record.tasks))[component_id]
+        return tasks_of_record(self.record)[component_id]
 
     def executors(self, component_id: str) -> list[range]:
         """Return the executors of a component, each as a range of tasks."""

@@ -107,11 +107,14 @@ def test_rebalance(cluster: DevCluster, topology: str, watched: Watched) -> None
     found.get_by_label("Workers").fill("2")
     found.get_by_label("Wait, in seconds").fill("0")
     found.get_by_text("Executors of 3 components").click()
-    found.get_by_label("count").fill("1")
+    found.locator("[name='executors count']").fill("1")
+    found.get_by_text("Tasks of 3 components").click()
+    found.get_by_label("Tasks of split").fill("3")
     found.get_by_role("button", name="Rebalance").click()
     expect(page.get_by_text("words is being rebalanced.")).to_be_visible()
-    wait_until(lambda: (record(cluster).record.workers, record(cluster).executors_total) == (2, 4), 30)
+    wait_until(lambda: record(cluster).record.tasks["split"] == 3, 30)
     wait_until(lambda: record(cluster).workers_ready == 2, 60)
+    assert (record(cluster).record.workers, record(cluster).record.executors["count"]) == (2, 1)
     expect(page.get_by_role("region", name="Table: Workers").locator("tbody tr")).to_have_count(2)
     assert watched.posts == [f"topology/{topology}/rebalance/0"]
 

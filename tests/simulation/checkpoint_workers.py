@@ -11,7 +11,7 @@ from checkpoint_sinks import Write
 from checkpoint_stores import open_state
 from transaction_stores import SimulatedStore
 
-from tupletree._checkpoints.record import newest_round
+from tupletree._checkpoints.record import stored_checkpoint
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import Step
 from tupletree.testing.simulation import workers
@@ -48,7 +48,7 @@ class Worker(workers.Worker):
         participant.barriers.__class__ = rules.barriers
         if getattr(participant, "_state", None) is not None:
             participant._state._open_state = functools.partial(open_state, self, task)
-            participant._state._newest_round = functools.partial(newest_round, self.world.store, ID)
+            participant._state._newest_round = lambda: stored_checkpoint(self.world.store, ID).round
 
     def _remade(self, remake: Callable[[], Any]) -> Any:
         component = remake()

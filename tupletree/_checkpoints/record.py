@@ -6,7 +6,7 @@ Below ``transactional.zookeeper.root``, for each state id:
 node                           value, after the format
 =============================  ==================================================================
 $checkpoints/<id>/epoch        owner that raised the epoch; the node's *version* is the epoch
-$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round
+$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round; then layouts, if any
 =============================  ==================================================================
 
 **Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes the
@@ -35,13 +35,22 @@ FOLDER = "/$checkpoints"
 class Checkpoint:
     """The stored checkpoint. ``tasks``: number of tasks of each component in the last whole checkpoint.
 
-    ``round``: a task that opens its state later refuses the steps of earlier rounds (worker/checkpoint/task_state.py).
+    ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last: part of
+    the names of its states (``namespace``). ``round``: a task that opens its state later refuses the steps of earlier
+    rounds (worker/checkpoint/task_state.py).
     """
 
     txid: int = 0
     phase: Phase = Phase.COMMITTED
     tasks: Mapping[str, int] = field(default_factory=dict)
     round: int = 0
+    layouts: Mapping[str, int] = field(default_factory=dict)
+
+
+def namespace(state_id: str, component: str, index: int, tasks: int, layout: int) -> str:
+    """Return the name of the state of a task. ``index``: of the task, from 0. ``layout``: 0 for the first layout."""
+    folder = f"{component}@{layout}.{tasks}" if layout else component
+    return f"{state_id}/{folder}/{index}"
 
 
 class CheckpointRecord:
@@ -97,7 +106,10 @@ class CheckpointRecord:
             UnavailableError: the store cannot be reached. The checkpoint is possibly written: repeat the call.
         """
         path = checkpoint_path(self._id)
-        data = encode_stored(path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round)
+        layouts = [dict(checkpoint.layouts)] if checkpoint.layouts else []
+        data = encode_stored(
+            path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round, *layouts
+        )
         for _ in range(TRIES):
             self.refresh()
             if self._node is not None and self._node.data == data:
@@ -154,10 +166,10 @@ def state_ids(store: StateStore) -> list[str]:
     return store.children(FOLDER)
 
 
-def newest_round(store: StateStore, state_id: str) -> int:
-    """Return the stored round of an id, or 0. Raises the errors of ``load_checkpoint``, except NotFoundError."""
+def stored_checkpoint(store: StateStore, state_id: str) -> Checkpoint:
+    """Return the stored checkpoint of an id, or an empty one. Raises as ``load_checkpoint``, except NotFoundError."""
     node = store.get(checkpoint_path(state_id))
-    return 0 if node is None else _decoded(state_id, node).round
+    return Checkpoint() if node is None else _decoded(state_id, node)
 
 
 def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, str]:
@@ -179,8 +191,10 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
 def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
     match decode_record(path, node.data):
-        case [int(txid), str(phase), dict(tasks), int(round_)] if _are_counts(tasks) and phase in list(Phase):
-            return Checkpoint(txid, Phase(phase), tasks, round_)
+        case [int(txid), str(phase), dict(tasks), int(round_), *rest] if _are_counts(tasks) and phase in list(Phase):
+            layouts = rest[0] if rest else {}
+            if len(rest) < 2 and isinstance(layouts, dict) and _are_counts(layouts):
+                return Checkpoint(txid, Phase(phase), tasks, round_, layouts)
     raise InternalError(f"{path} does not hold a checkpoint")
 
 

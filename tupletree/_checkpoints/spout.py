@@ -27,7 +27,14 @@ from tupletree._log import event
 from tupletree._stores.nodes import DeposedError, StateStore
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.component import Spout, SpoutCollector, TopologyContext
-from tupletree.errors import AuthorityError, ConflictError, FailedException, TopologyError, UnavailableError, UsageError
+from tupletree.errors import (
+    AuthorityError,
+    ConflictError,
+    FailedException,
+    TupletreeError,
+    UnavailableError,
+    UsageError,
+)
 from tupletree.metrics import Histogram
 from tupletree.outputs import CHECKPOINT_STREAM
 
@@ -40,6 +47,14 @@ MAX_PAUSE_S = 30.0
 
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
+MoveStates = Callable[[Checkpoint, Mapping[str, int]], tuple[Checkpoint, Callable[[], None]]]
+"""Divides the states of components among other numbers of tasks (worker/checkpoint/redistribution.py).
+
+Takes the stored checkpoint and the present numbers of tasks. Returns the checkpoint to store, and a function that
+removes the earlier states, to be called afterwards. Raises UsageError if a state cannot be divided, UnavailableError if
+a store cannot be reached, and AuthorityError if a state was opened by others meanwhile.
+"""
+
 WORTH_A_WORD = 5
 """Failures since the last checkpoint after which an error is reported; reported again every 20 * WORTH_A_WORD."""
 
@@ -50,7 +65,12 @@ class CheckpointSpout(Spout):
     ``begins``: the components whose tasks begin a round; ``begins_aligned``: the same for aligned checkpoints.
     ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts that belong to an aligned
     checkpoint too. ``open_store`` is a parameter for the simulation.
+
+    Attributes:
+        move_states: set by the worker that runs this spout.
     """
+
+    move_states: MoveStates | None = None
 
     blocking = True
     paces_itself = True
@@ -250,14 +270,9 @@ class CheckpointSpout(Spout):
 
     def _take_over(self) -> None:
         record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)
+        if self._is_changed(record.checkpoint):
+            self._move(record)
         stored = record.checkpoint
-        fault = _misfit(stored.tasks, self._tasks)
-        if fault:
-            remedy = (
-                "submit it with the old number of tasks, or with another topology.state.id to begin with empty states"
-            )
-            self._refuse(TopologyError(f"{fault}; {remedy}"))
-            return
         fresh = [id for id in self._tasks if id not in stored.tasks]
         self._record = record
         self._coordinator = CheckpointCoordinator(record.epoch, stored.txid, stored.phase, fresh, self._interval_s)
@@ -267,6 +282,26 @@ class CheckpointSpout(Spout):
         event(
             log, "checkpoint.spout.began", id=self.state_id, epoch=record.epoch, txid=stored.txid, phase=stored.phase
         )  # fmt: skip
+
+    def _is_changed(self, stored: Checkpoint) -> bool:
+        """True if a component had another number of tasks at the stored checkpoint."""
+        return any(stored.tasks.get(id, count) != count for id, count in self._tasks.items())
+
+    def _move(self, record: CheckpointRecord) -> None:
+        """Divide the states anew, and store that this is done. Raises as MoveStates and ``CheckpointRecord.save``."""
+        assert self.move_states is not None
+        before, began_s = record.checkpoint, self._clock()
+        try:
+            after, remove_earlier = self.move_states(before, self._tasks)
+        except AuthorityError as error:  # a worker of before still opens its states: try again
+            raise ConflictError(str(error)) from error
+        record.save(after)
+        changed = {id: count for id, count in after.tasks.items() if before.tasks.get(id) != count}
+        event(log, "states.moved", id=self.state_id, tasks=changed, took_s=round(self._clock() - began_s, 3))
+        try:
+            remove_earlier()
+        except TupletreeError as error:  # what is left takes space, and is never read
+            event(log, "states.left", id=self.state_id, cause=error)
 
     def _refuse(self, error: UsageError) -> None:
         """Take no checkpoints at all: the stored checkpoint does not fit this topology."""
@@ -290,8 +325,10 @@ class CheckpointSpout(Spout):
         assert self._record is not None and self._coordinator is not None
         match effect:
             case Record(txid, phase, is_whole):
-                tasks = self._tasks if is_whole else self._record.checkpoint.tasks
-                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round))
+                before = self._record.checkpoint
+                tasks = self._tasks if is_whole else before.tasks
+                layouts = {id: layout for id, layout in before.layouts.items() if id in tasks and id in before.tasks}
+                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round, layouts))
             case Send(step):
                 self._record.refresh()
                 if step == self._coordinator.step:
@@ -306,14 +343,3 @@ class CheckpointSpout(Spout):
         self._unacked = set(self._targets)
         for task in self._targets:
             self.collector.emit_direct(task, step.row(0), (step.round, task), CHECKPOINT_STREAM)
-
-
-def _misfit(stored: Mapping[str, int], tasks: Mapping[str, int]) -> str:
-    """Return the reason why these tasks cannot continue from a stored checkpoint; empty if they can."""
-    for id, count in tasks.items():
-        if stored.get(id, count) != count:
-            return (
-                f"component {id!r} has {count} tasks, and the stored checkpoint was taken with {stored[id]}: each task "
-                f"has its own state, which another number of tasks cannot share"
-            )
-    return ""

@@ -11,7 +11,6 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tupletree.parallelism import task_ranges
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -33,22 +32,21 @@ class Complaint:
 
 def complaints(
     errors: Sequence[pb.ComponentError],
-    tasks: Mapping[str, int],
+    tasks: Mapping[str, Sequence[int]],
     workers: Sequence[nimbus_pb2.WorkerSummary],
     now_unix_s: float,
     component: str | None = None,
 ) -> list[Complaint]:
     """Return the errors of a topology, newest first. Equal messages of a component are folded into one entry.
 
-    ``tasks``: the number of tasks of each component. ``workers``: the topology's current workers.
+    ``tasks``: the task ids of each component. ``workers``: the topology's current workers.
     """
     groups: dict[tuple[str, str], list[pb.ComponentError]] = {}
     for error in errors:
         if component in (None, error.component_id):
             groups.setdefault((error.component_id, error.message), []).append(error)
-    ranges = task_ranges(dict(tasks)) if groups else {}
     found = [
-        _folded(group, _running(set(ranges.get(component_id, ())), workers), now_unix_s)
+        _folded(group, _running(set(tasks.get(component_id, ())), workers), now_unix_s)
         for (component_id, _), group in groups.items()
     ]
     return sorted(found, key=lambda one: -one.latest.at_unix_s)

@@ -12,6 +12,7 @@ from tupletree.cli.options import client_options, complete_components, json_opti
 from tupletree.cli.output import clock, message_dict, print_json
 from tupletree.cli.statuses import printable
 from tupletree.errors import UsageError
+from tupletree.parallelism import tasks_of_record
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient
@@ -50,7 +51,7 @@ def command(
     if component is not None and component not in known:
         raise UsageError(f"topology '{name}' has no component '{component}'; it has {', '.join(sorted(known))}")
     errors, workers = [error.raw for error in reply.errors], [worker.raw for worker in reply.workers]
-    found = complaints(errors, reply.summary.record.tasks, workers, time.time(), component)
+    found = complaints(errors, tasks_of_record(reply.summary.record.raw), workers, time.time(), component)
     shown = found if wants_all else latest_of_each(found)
     if as_json:
         print_json([_as_dict(one) for one in shown])

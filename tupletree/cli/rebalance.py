@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     help="Executors of a component; may be repeated.",
 )
 @click.option(
+    "-t",
+    "--tasks",
+    multiple=True,
+    metavar="COMPONENT=N",
+    shell_complete=complete_components,
+    help="Tasks of a component; may be repeated. Its state is divided anew.",
+)
+@click.option(
     "-w",
     "--wait",
     "wait_s",
@@ -39,21 +47,26 @@ def command(
     name: str,
     workers: int | None,
     executors: tuple[str, ...],
+    tasks: tuple[str, ...],
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Change workers and executors of a running topology, and redistribute them over the slots.
+    """Change workers, executors and tasks of a running topology, and redistribute the executors over the slots.
 
     Spouts pause until no tuple is in flight, at most for the wait.
 
-    The number of tasks is fixed when a topology is submitted; a component cannot have more executors than tasks.
+    A component cannot have more executors than tasks. When its tasks change, every worker of the topology is replaced,
+    and the component's state moves to the new tasks, each entry to the task that its key is now sent to. A component
+    with one executor for each task keeps that.
 
     \b
-    Example:
+    Examples:
       tupletree rebalance word_count --workers 4 --executors count=8 --wait 5
+      tupletree rebalance word_count --tasks count=8
     """
-    counts = dict(_parse(option) for option in executors)
-    record = client.rebalance(name, wait_s, workers, counts)
+    executor_counts = dict(_parse("--executors", option) for option in executors)
+    task_counts = dict(_parse("--tasks", option) for option in tasks)
+    record = client.rebalance(name, wait_s, workers, executor_counts, task_counts)
     print_records([record], as_json)
     if not as_json and (sentence := _ask_shortfall(client, record)):
         click.echo(sentence)
@@ -81,8 +94,8 @@ def shortfall(record: TopologyRecord, own: int, slots_used: int, slots_total: in
     )
 
 
-def _parse(option: str) -> tuple[str, int]:
+def _parse(what: str, option: str) -> tuple[str, int]:
     component, _, number = option.rpartition("=")
     if not component or not number.isdecimal() or int(number) < 1:
-        raise click.UsageError(f"--executors takes COMPONENT=N with N of at least 1, not '{option}'.")
+        raise click.UsageError(f"{what} takes COMPONENT=N with N of at least 1, not '{option}'.")
     return component, int(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from tupletree.cli.tracing import Tree, join
 from tupletree.cli.trees import print_tree, tree_dict
 from tupletree.cli.workers import Following, Position, Source, end_of, last_lines, sources
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
-from tupletree.parallelism import task_ranges
+from tupletree.parallelism import tasks_of_record
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient, TopologyDescription, TopologyRecord
@@ -123,7 +123,7 @@ def _named_trees(
         raise UnavailableError(
             f"{what} in time: try a longer --for or a smaller --one-in, and check that '{record.name}' is active"
         )
-    _name_hops(trees, dict(record.tasks))
+    _name_hops(trees, tasks_of_record(record.raw))
     return trees
 
 
@@ -134,8 +134,8 @@ def _chosen(events: Sequence[dict[str, Any]], most: int, slowest: bool, failed: 
     return trees[:most]
 
 
-def _name_hops(trees: Sequence[Tree], tasks: dict[str, int]) -> None:
-    components = {task: component for component, ids in task_ranges(tasks).items() for task in ids}
+def _name_hops(trees: Sequence[Tree], tasks: Mapping[str, Sequence[int]]) -> None:
+    components = {task: component for component, ids in tasks.items() for task in ids}
     for tree in trees:
         tree.name_hops(components)
 

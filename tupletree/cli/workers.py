@@ -121,9 +121,9 @@ def check_component(reply: TopologyDescription, component: str | None) -> None:
 
 
 def _tasks_of(reply: TopologyDescription, component: str | None) -> set[int]:
-    from tupletree.parallelism import task_ranges
+    from tupletree.parallelism import tasks_of_record
 
-    ranges = task_ranges(dict(reply.summary.record.tasks))
+    ranges = tasks_of_record(reply.summary.record.raw)
     return {task for name, ids in ranges.items() if component in (None, name) for task in ids}
 
 

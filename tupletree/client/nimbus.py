@@ -179,13 +179,14 @@ class NimbusClient(SupervisorCalls):
         wait_secs: float | None = None,
         workers: int | None = None,
         executors: Mapping[str, int] | None = None,
+        tasks: Mapping[str, int] | None = None,
     ) -> TopologyRecord:
-        """Change the number of workers or the executors of components, and reassign the executors.
+        """Change the workers, or the executors or tasks of components, and reassign the executors.
 
-        The number of tasks never changes. First, spouts pause until no tuple is in flight, for at most ``wait_secs``
-        (None: the message timeout).
+        First, spouts pause until no tuple is in flight, for at most ``wait_secs`` (None: the message timeout). A change
+        of tasks replaces every worker, and divides the component's state anew (docs/guides/state.md).
         """
-        for what, number in (("workers", workers), *(executors or {}).items()):
+        for what, number in (("workers", workers), *(executors or {}).items(), *(tasks or {}).items()):
             if number is not None and (not isinstance(number, int) or number < 1):
                 named = what if isinstance(what, str) and len(what) <= MAX_NAME else shown(what)
                 raise UsageError(f"rebalance: {named} must be at least 1 and a whole number, not {shown(number)}")
@@ -195,6 +196,7 @@ class NimbusClient(SupervisorCalls):
             wait_s=_seconds(wait_secs),
             workers=workers or 0,
             executors=executors or {},
+            tasks=tasks or {},
         )
         return self._change(lambda stub: stub.Rebalance(request, timeout=_CALL_S))
 

@@ -67,6 +67,7 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     outputs = {"rejected": ["row", "reason"]}
     blocking = True
     needs_positions = True
+    is_divisible = False
 
     def __init__(self, sink: TransactionalSink) -> None:
         self.sink = checked_sink(self, sink)

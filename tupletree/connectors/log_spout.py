@@ -237,6 +237,14 @@ class LogSpout(ReplayingSpout):
         self._restored = {**begun, **state}
         self._pump.follow(self._restored)
 
+    def merge_states(self, states: Sequence[Mapping[str, int]]) -> dict[str, int]:
+        """Return the furthest position of each partition: a task may have old ones of partitions that others read."""
+        merged: dict[str, int] = {}
+        for state in states:
+            for partition, position in state.items():
+                merged[partition] = max(position, merged.get(partition, position))
+        return merged
+
 
 def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequence[str]) -> list[str]:
     """Return the names of chosen metadata, checked. UsageError, naming ``owner``, for a name that is not there."""

@@ -15,7 +15,16 @@ from tupletree._signatures import check_returned
 from tupletree.component import BasicStatefulBolt, Yielded
 from tupletree.errors import FailedException, UsageError
 from tupletree.keyed.access import KeyState, Timers
-from tupletree.keyed.progress import PLAIN, Progress, Sender, entry_of, is_tuple_key
+from tupletree.keyed.progress import (
+    PLAIN,
+    PROGRESS,
+    Progress,
+    Sender,
+    entry_of,
+    is_tuple_key,
+    key_of,
+    merge_progress,
+)
 from tupletree.keyed.settings import (
     MAX_EVENT_TIME_MS,
     KeyedSettings,
@@ -157,6 +166,17 @@ class KeyedProcess(BasicStatefulBolt):
         no_timers = self._no_on_timer if is_missing else ""
         self._timers = Timers(progress, settings.event_time is not None, no_timers, self._now_ms)
         self._register_metrics()
+
+    def values_of_key(self, key: Any, fields: Sequence[str]) -> Sequence[Any] | None:
+        owner = key_of(key)
+        if owner is None:
+            return None
+        names = self.key_fields
+        values = (owner,) if len(names) == 1 else owner
+        return [values[names.index(field)] for field in fields]
+
+    def merge_values(self, key: Any, values: Sequence[Any]) -> Any:
+        return merge_progress(values) if key == PROGRESS else values[0]  # the layout of windows is the class's
 
     def pre_prepare(self, txid: int) -> None:
         if self._progress is not None:

@@ -18,7 +18,7 @@ topology is submitted anew.
 
 from __future__ import annotations  # pure
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.errors import UsageError
@@ -46,6 +46,33 @@ def is_tuple_key(key: object) -> bool:
 def entry_of(key: Hashable) -> Any:
     """Return the key of the state under which the value of ``key`` is stored."""
     return key if type(key) in PLAIN else (VALUE, key)
+
+
+def key_of(entry: Any) -> Any:
+    """Return the key that an entry of the state belongs to, given the entry's key; None for an entry of the task.
+
+    An entry of a key is stored under the key, or under a tuple of a name that begins with ``$``, the key, and what else
+    there is.
+    """
+    if type(entry) is not tuple:
+        return entry
+    return entry[1] if len(entry) > 1 else None
+
+
+def merge_progress(stored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the ``$progress`` of a task that takes over keys of several tasks: the least of what each has seen.
+
+    So no tuple is late that would not have been late at the task it would have come to.
+    """
+    marks = [one["watermark"] for one in stored]
+    seen = [{(component, index): at_ms for component, index, at_ms in one["newest"]} for one in stored]
+    common = set[Sender].intersection(*(set(one) for one in seen))
+    return {
+        "format": max(one["format"] for one in stored),
+        "watermark": None if None in marks else min(marks),
+        "newest": sorted([*sender, min(one[sender] for one in seen)] for sender in common),
+        "has_timers": any(one["has_timers"] for one in stored),
+    }
 
 
 class Progress:

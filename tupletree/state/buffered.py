@@ -120,7 +120,28 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
                     value = values.get(key, ABSENT)
                     yield key, self._decoded(key, data) if value is ABSENT else value
 
+    def scan_encoded(self) -> Iterator[tuple[K, bytes, bytes]]:
+        """Iterate over all committed keys, each with its encoding and its encoded value. Raises as ``scan``."""
+        for page in self._backend.scan():
+            for encoded, data in page:
+                yield decode_value(encoded), encoded, data
+
+    def prepare_encoded(self, txid: int, changes: Changes) -> None:
+        """Prepare encoded entries, on a state in which nothing was changed. Raises as ``prepare_commit``."""
+        self._check_prepare(txid)
+        self._backend.prepare(txid, changes)
+        self.prepared = txid
+        self._is_inherited = True
+        self._is_whole = False
+
     def prepare_commit(self, txid: int) -> None:
+        self._check_prepare(txid)
+        values = self._values
+        self._backend.prepare(txid, dict(self._encoded(key, values[key]) for key in self._live))
+        self.prepared = txid
+        self._saved, self._live = self._live, set()
+
+    def _check_prepare(self, txid: int) -> None:
         if self.prepared is not None:
             raise ConflictError(
                 f"state {self._namespace!r}: checkpoint {txid} cannot be prepared, as {self.prepared} is prepared "
@@ -130,10 +151,6 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
             raise ConflictError(
                 f"state {self._namespace!r}: checkpoint {txid} cannot be prepared, as {self.committed} is committed"
             )
-        values = self._values
-        self._backend.prepare(txid, dict(self._encoded(key, values[key]) for key in self._live))
-        self.prepared = txid
-        self._saved, self._live = self._live, set()
 
     def commit(self, txid: int) -> None:
         if self.prepared == txid:

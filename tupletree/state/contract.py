@@ -228,3 +228,14 @@ class StateProvider(ABC):
             UsageError: the configuration is invalid.
             UnavailableError: the store cannot be reached.
         """
+
+    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:  # noqa: B027
+        """Remove the data of a namespace that is not needed any more; do nothing if there is none. Idempotent.
+
+        Called when the number of tasks of a component has changed, for the states of the tasks of before. By default,
+        nothing is removed. A task of before that still runs may have the namespace open; its writes must fail, or go
+        nowhere.
+
+        Raises:
+            UsageError, UnavailableError: as ``new_state``.
+        """

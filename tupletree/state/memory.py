@@ -28,6 +28,11 @@ class MemoryStateProvider(StateProvider):
         backend = MemoryBackend(namespace, self._namespaces.setdefault(namespace, Namespace()))
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"], is_durable=False)
 
+    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        removed = self._namespaces.pop(namespace, None)
+        if removed is not None:
+            removed.owner += 1
+
 
 @dataclass(slots=True)
 class Namespace:

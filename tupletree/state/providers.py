@@ -36,6 +36,11 @@ def open_state(
     return provider, provider.new_state(namespace, as_mapping(conf.get(CONFIG)), context)
 
 
+def remove_state(namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
+    """Remove the data of a namespace. Raises UsageError and UnavailableError as ``open_state``."""
+    _made(_name(conf)).remove_state(namespace, as_mapping(conf.get(CONFIG)), context)
+
+
 def is_durable(conf: Mapping[str, Any]) -> bool:
     """True if the states of the configured provider survive their process. Raises UsageError as ``open_state``."""
     check_provider(conf)

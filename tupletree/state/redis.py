@@ -44,6 +44,10 @@ class RedisStateProvider(StateProvider):
         backend = RedisBackend(namespace, options["url"], options["prefix"], options["timeout_s"])
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
 
+    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        options = parsed("redis", conf)
+        RedisBackend(namespace, options["url"], options["prefix"], options["timeout_s"]).remove()
+
 
 class RedisBackend:
     """The keys of one namespace."""
@@ -111,6 +115,12 @@ class RedisBackend:
         self._write(scripts.ROLLBACK)
         self.prepared = None
         self._is_sure = True
+
+    def remove(self) -> None:
+        """Remove everything that is stored. Nothing can be done with this object afterwards."""
+        chunks = [f"{self._chunk}{number}" for number in range(1, self._chunks + 1)]
+        self._use(lambda: self._client.unlink(self._about, self._values, *chunks))
+        self.close()
 
     def close(self) -> None:
         self._address.close()

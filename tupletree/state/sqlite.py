@@ -16,7 +16,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tupletree._stores.sqlite import WatchedFile, connect
@@ -50,6 +50,16 @@ class SqliteStateProvider(StateProvider):
         path = os.path.join(os.path.abspath(options["directory"]), file_name(namespace))
         backend = SqliteBackend(namespace, path, options["synchronous"], options["busy_timeout_s"])
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
+
+    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        options = parsed("sqlite", conf)
+        path = os.path.join(os.path.abspath(options["directory"]), file_name(namespace))
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.remove(path + suffix)
+        except OSError as error:
+            raise UnavailableError(f"{path}: {error}") from error
 
 
 def file_name(namespace: str) -> str:

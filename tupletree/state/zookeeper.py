@@ -24,13 +24,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from tupletree._stores.node_encoding import decode_stored, encode_stored
-from tupletree._stores.nodes import Check, Create, Put, StateStore
+from tupletree._stores.nodes import Check, Create, Delete, Put, StateStore
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.context import TopologyContext
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UsageError
@@ -62,6 +62,14 @@ class ZooKeeperStateProvider(StateProvider):
             store.close()
             raise
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
+
+    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
+        with closing(open_store(context.conf)) as store:
+            place = folder(namespace)
+            if names := store.children(place):
+                store.write([Delete(f"{place}/{name}") for name in names])
+            if store.get(place) is not None:
+                store.write([Delete(place)])
 
 
 def folder(namespace: str) -> str:

@@ -73,8 +73,15 @@ class DeactivateRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class RebalanceRequest(_message.Message):
-    __slots__ = ("name", "wait_s", "workers", "executors")
+    __slots__ = ("name", "wait_s", "workers", "executors", "tasks")
     class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -85,11 +92,13 @@ class RebalanceRequest(_message.Message):
     WAIT_S_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     name: str
     wait_s: float
     workers: int
     executors: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    tasks: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class TopologyReply(_message.Message):
     __slots__ = ("record",)

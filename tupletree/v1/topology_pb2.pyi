@@ -76,7 +76,7 @@ class InputSpec(_message.Message):
     def __init__(self, source: _Optional[str] = ..., stream: _Optional[str] = ..., grouping: _Optional[_Union[GroupingKind, str]] = ..., fields: _Optional[_Iterable[str]] = ..., custom: _Optional[bytes] = ...) -> None: ...
 
 class ComponentSpec(_message.Message):
-    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs")
+    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +85,8 @@ class ComponentSpec(_message.Message):
     CONF_JSON_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_STATE_FIELD_NUMBER: _ClassVar[int]
+    FIXED_TASKS_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: ComponentKind
     object: bytes
@@ -93,7 +95,9 @@ class ComponentSpec(_message.Message):
     conf_json: str
     outputs: _containers.RepeatedCompositeFieldContainer[StreamSpec]
     inputs: _containers.RepeatedCompositeFieldContainer[InputSpec]
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ...) -> None: ...
+    keeps_state: bool
+    fixed_tasks: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ...) -> None: ...
 
 class TopologySpec(_message.Message):
     __slots__ = ("components",)
@@ -102,7 +106,7 @@ class TopologySpec(_message.Message):
     def __init__(self, components: _Optional[_Iterable[_Union[ComponentSpec, _Mapping]]] = ...) -> None: ...
 
 class TopologyRecord(_message.Message):
-    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s")
+    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s", "first_task")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +160,7 @@ class TopologyRecord(_message.Message):
     TRACED_ONE_IN_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     TRACED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TASK_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     status: TopologyStatus
@@ -174,7 +179,8 @@ class TopologyRecord(_message.Message):
     traced_one_in: int
     sampled_until_unix_s: _containers.ScalarMap[str, float]
     traced_until_unix_s: float
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ...) -> None: ...
+    first_task: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., first_task: _Optional[int] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("level", "reset_level", "until_unix_s")
@@ -187,8 +193,15 @@ class LogLevel(_message.Message):
     def __init__(self, level: _Optional[str] = ..., reset_level: _Optional[str] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
 
 class PendingAction(_message.Message):
-    __slots__ = ("due_unix_s", "resume", "workers", "executors", "unfinished")
+    __slots__ = ("due_unix_s", "resume", "workers", "executors", "tasks", "unfinished")
     class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -199,13 +212,15 @@ class PendingAction(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     due_unix_s: float
     resume: TopologyStatus
     workers: int
     executors: _containers.ScalarMap[str, int]
+    tasks: _containers.ScalarMap[str, int]
     unfinished: int
-    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ...) -> None: ...
+    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ...) -> None: ...
 
 class ExecutorRange(_message.Message):
     __slots__ = ("first_task", "last_task")

@@ -56,6 +56,7 @@ class StatefulWindowedBolt(WindowedBolt, StatefulBolt):
     """
 
     needs_message_ids = True
+    is_divisible = False
 
     _state: KeyValueState[Any, Any] | None = None
     _recovery: Recovery[Tuple] | None = None

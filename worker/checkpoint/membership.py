@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tupletree._checkpoints.settings import state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
@@ -21,7 +21,10 @@ from .barriers import Barriers
 from .participant import Participant
 from .spout_participant import SpoutParticipant
 from .stateful_participant import StatefulParticipant
-from .task_state import TaskState
+from .task_state import Refused, TaskState
+
+if TYPE_CHECKING:
+    from tupletree._checkpoints.record import Checkpoint
 
 ALIGNED = "topology.state.checkpoint.aligned"
 MAX_PENDING = 100_000
@@ -79,17 +82,34 @@ def step_sources(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any], compo
 
 
 def _newest_round(task: Task) -> int:
-    from tupletree._checkpoints.record import newest_round  # imports ZooKeeper's client, which only durable states need
+    return _stored_checkpoint(task).round
+
+
+def _stored_checkpoint(task: Task) -> Checkpoint:
+    from tupletree._checkpoints.record import stored_checkpoint  # imports ZooKeeper's client: for durable states alone
     from tupletree._stores.zookeeper_nodes import open_store
 
     context = task.context
     with contextlib.closing(open_store(context.conf)) as store:
-        return newest_round(store, state_id(context.conf, context.topology_id))
+        return stored_checkpoint(store, state_id(context.conf, context.topology_id))
 
 
 def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:
-    from tupletree.state.providers import open_state  # imports only the dependencies of the configured provider
+    """Open the state of a task in the stored layout.
+
+    Raises:
+        Refused: the component had another number of tasks at the stored checkpoint, and its states were not moved yet.
+    """
+    from tupletree._checkpoints.record import namespace
+    from tupletree.state.providers import is_durable, open_state  # imports the configured provider's dependencies alone
 
     context = task.context
-    namespace = f"{state_id(context.conf, context.topology_id)}/{context.component_id}/{context.task_index}"
-    return open_state(namespace, context.conf, context)
+    component, layout = context.component_id, 0
+    tasks = len(context.component_tasks(component))
+    if is_durable(context.conf):
+        stored = _stored_checkpoint(task)
+        if stored.tasks.get(component, tasks) != tasks:
+            raise Refused(f"the stored checkpoint is of {stored.tasks[component]} tasks, and there are {tasks}")
+        layout = stored.layouts.get(component, 0) if component in stored.tasks else 0
+    name = namespace(state_id(context.conf, context.topology_id), component, context.task_index, tasks, layout)
+    return open_state(name, context.conf, context)

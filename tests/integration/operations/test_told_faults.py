@@ -31,7 +31,7 @@ def cluster() -> Iterator[DevCluster]:
         for name in ("forgets", "loops"):
             running.client.submit(name, getattr(told_topologies, name)())
         running.client.submit("sleeps", *told_topologies.sleeps())
-        running.client.submit("keeps", *told_topologies.keeps(2))
+        running.client.submit("keeps", *told_topologies.keeps(2, f"{running.directory}/keeps"))
         running.client.submit("late", *told_topologies.late())
         yield running
 
@@ -74,7 +74,7 @@ def test_messages_that_a_spout_gives_up_are_counted(cluster: DevCluster, reader:
     assert re.search(r'tupletree_worker_unheard_trees_total\{[^}]*component="numbers"[^}]*\} 10(\.0)?\n', metrics())
 
 
-def test_another_number_of_tasks_is_refused_with_the_reason(cluster: DevCluster, reader: Reader) -> None:
+def test_a_state_that_cannot_be_divided_is_refused_with_the_reason(cluster: DevCluster, reader: Reader) -> None:
     def has_checkpoint() -> bool:
         statuses = [one["status"] for one in reader.console.json("describe", "keeps")["statuses"]]
         return any(one.get("kind") == "checkpoint" and (one.get("txid") or 0) >= 1 for one in statuses)
@@ -82,12 +82,12 @@ def test_another_number_of_tasks_is_refused_with_the_reason(cluster: DevCluster,
     wait_until(has_checkpoint, PATIENCE_S, what="a checkpoint is stored")
     cluster.client.kill("keeps", wait_secs=0)
     wait_until(lambda: "keeps" not in {one.record.name for one in cluster.client.list()}, 60, what="it is gone")
-    cluster.client.submit("keeps", *told_topologies.keeps(3))
+    cluster.client.submit("keeps", *told_topologies.keeps(3, f"{cluster.directory}/keeps"))
 
     truth = (
-        "component 'works' has 3 tasks, and the stored checkpoint was taken with 2: each task has its own state, which "
-        "another number of tasks cannot share; submit it with the old number of tasks, or with another "
-        "topology.state.id to begin with empty states"
+        "component 'works' has 3 tasks, and the stored checkpoint was taken with 2; its state cannot be divided, as "
+        "key 'count' belongs to no fields grouping; go back to 2 tasks, by a rebalance or as you submit the topology, "
+        "or begin with empty states by another topology.state.id"
     )
     reader.reason("keeps", "checkpoint.refused", timeout_s=PATIENCE_S)
     first = next(one for one in reader.reasons("keeps") if one["kind"] != "topology.starting")

@@ -148,8 +148,12 @@ def late() -> tuple[Topology, dict[str, Any]]:
     return builder.create_topology(), {"topology.error.throttle.interval.secs": 1}
 
 
-def keeps(tasks: int) -> tuple[Topology, dict[str, Any]]:
-    return chain(Numbers(), Total(), tasks), {"topology.state.checkpoint.interval.ms": 200}
+def keeps(tasks: int, directory: str) -> tuple[Topology, dict[str, Any]]:
+    return chain(Numbers(), Total(), tasks), {
+        "topology.state.checkpoint.interval.ms": 200,
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": directory},
+    }
 
 
 def sleeps() -> tuple[Topology, dict[str, Any]]:

@@ -106,18 +106,6 @@ def test_a_state_that_lost_what_was_committed_stops_the_topology_with_a_sentence
     assert words.acked == []
 
 
-def test_another_number_of_tasks_is_refused_with_a_sentence(cluster, tmp_path):
-    conf = {**FAST, **sqlite(tmp_path)}
-    words = FeederSpout(["word"])
-    cluster.submit("words", counting(Count(), words, tasks=2).create_topology(), conf)
-    words.feed(["a"], 1)
-    cluster.wait_until(lambda: words.acked == [1])
-    cluster.kill("words")
-    cluster.submit("words", counting(Count(), words, tasks=3).create_topology(), conf)
-    error = cluster.wait_until(lambda: cluster.errors("words"))[0][1]
-    assert "component 'count' has 3 tasks, and the stored checkpoint was taken with 2" in str(error)
-
-
 def test_a_stateful_bolt_that_is_new_begins_empty_beside_one_that_goes_on(cluster, tmp_path):
     conf, log = {**FAST, **sqlite(tmp_path)}, Log()
     words = FeederSpout(["word"])

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from state_places import KEYS, State, StatePlace, checkpoint
+from state_places import KEYS, NAMESPACE, State, StatePlace, checkpoint
 
 from tupletree._wire.codec import encode_value
-from tupletree.errors import AuthorityError, ConflictError
+from tupletree.errors import AuthorityError, ConflictError, TupletreeError
+from tupletree.state import ZooKeeperStateProvider
 
 Opens = Callable[..., State]
 
@@ -292,3 +293,23 @@ def test_a_backend_that_is_to_prepare_again_replaces_what_it_had_prepared(opened
     assert (again.committed, again.prepared) == (None, 2)
     again.commit(2)
     assert dict(opened().items()) == {"second": 2, "both": 2}
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "redis", "zookeeper"], indirect=True)
+def test_a_state_that_was_removed_is_a_new_one_and_its_writer_has_no_say(place: StatePlace, opened: Opens) -> None:
+    first = opened()
+    for number in range(5_000 if not isinstance(place.provider, ZooKeeperStateProvider) else 50):
+        first.put(f"word {number}", "x" * 500)
+    checkpoint(first, 1)
+    first.put("word", 2)
+    first.prepare_commit(2)
+    beside = opened("words/count/1")
+    beside.put("word", 1)
+    checkpoint(beside, 1)
+    for _ in range(2):
+        place.provider.remove_state(NAMESPACE, place.provider_config, place.context)
+    with pytest.raises(TupletreeError):
+        first.commit(2)
+    again = opened()
+    assert (list(again.items()), again.committed, again.prepared) == ([], None, None)
+    assert dict(opened("words/count/1").items()) == {"word": 1}

@@ -9,7 +9,7 @@ from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 NOW_S = 10_000.0
-TASKS = {"split": 2, "words": 1}  # split has tasks 1 and 2
+TASKS = {"split": range(1, 3), "words": range(3, 4)}
 
 
 def error(age_s: float, message: str = "KeyError: 'x'", **fields: Any) -> pb.ComponentError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -21,20 +22,20 @@ from tupletree.nimbus.leader.lifecycle import (
     is_due,
     rebalanced,
 )
+from tupletree.parallelism import tasks_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 Status = pb.TopologyStatus
 
 
-def record(status: Status = ACTIVE) -> pb.TopologyRecord:
+def record(status: Status = ACTIVE, **given: Any) -> pb.TopologyRecord:
     return pb.TopologyRecord(
         id="wc-1-1",
         name="wc",
         status=status,
         conf_json=json.dumps({"topology.message.timeout.secs": 40}),
         workers=2,
-        tasks={"split": 4, "lines": 2},
-        executors={"split": 4, "lines": 2},
+        **{"tasks": {"split": 4, "lines": 2}, "executors": {"split": 4, "lines": 2}, **given},
     )
 
 
@@ -74,6 +75,23 @@ def test_a_rebalance_waits_then_changes_workers_and_executors_and_resumes(status
     assert not done.HasField("pending")
 
 
+def test_a_rebalance_of_tasks_gives_all_tasks_new_ids_and_resumes() -> None:
+    before = record(executors={"split": 4, "lines": 1})
+    waiting = ask(before, Rebalance(3, 0, {}, {"split": 6}), 10)
+    assert (waiting.status, dict(waiting.tasks), waiting.first_task) == (REBALANCING, {"split": 4, "lines": 2}, 0)
+    done = rebalanced(waiting)
+    assert tasks_of_record(before) == {"lines": range(1, 3), "split": range(3, 7)}
+    assert tasks_of_record(done) == {"lines": range(7, 9), "split": range(9, 15)}
+    assert dict(done.executors) == {"split": 6, "lines": 1}, "one for each task, as before"
+    again = rebalanced(ask(done, Rebalance(3, 0, {"lines": 3}, {"split": 2, "lines": 5}), 20))
+    assert tasks_of_record(again) == {"lines": range(15, 20), "split": range(20, 22)}
+    assert dict(again.executors) == {"split": 2, "lines": 3}
+
+
+def test_the_same_number_of_tasks_changes_nothing() -> None:
+    assert rebalanced(ask(record(), Rebalance(0, 0, {}, {"split": 4}), 10)) == record()
+
+
 def test_a_rebalance_that_names_nothing_keeps_workers_and_executors() -> None:
     done = rebalanced(ask(record(), Rebalance(0, 0, {}), 10))
     assert done == record()
@@ -92,8 +110,12 @@ def test_status_changes_during_a_rebalance_take_effect_after_it() -> None:
         (Rebalance(None, 0, {"nope": 1}), "has no component 'nope'; it has lines, split"),
         (
             Rebalance(None, 0, {"split": 5}),
-            "'split' has 4 tasks, fixed at submission: it can have 1 to 4 executors, not 5",
+            "'split' has 4 tasks: it can have 1 to 4 executors, not 5; tasks=split=5 changes the number of its tasks",
         ),
+        (Rebalance(None, 0, {}, {"nope": 1}), "has no component 'nope'; it has lines, split"),
+        (Rebalance(None, 0, {}, {"split": 0}), "'split' can have 1 to 100000 tasks, not 0"),
+        (Rebalance(None, 0, {"split": 3}, {"split": 2}), "'split' has 2 tasks: it can have 1 to 2 executors, not 3"),
+        (Rebalance(None, 0, {}, {"lines": 20_000}), "would have 2000. executors; the limit is 10000"),
         (Rebalance(None, 0, {"split": 0}), "not 0"),
         (Rebalance(None, 1_000_000, {}), "at most 2000 workers"),
         (Kill(-1), "from 0 to"),

@@ -75,6 +75,17 @@ def test_a_slot_that_may_not_change_does_not() -> None:
     assert bring_together(even, list(even)[:1], tasks, Traffic(CHAIN)) == even
 
 
+def test_executors_belong_to_the_same_components_whatever_the_first_task_is() -> None:
+    tasks = dict.fromkeys("abcd", 1)
+    even = placed(tasks, 2)
+    moved = {slot: tuple((first + 40, last + 40) for first, last in run) for slot, run in even.items()}
+    found = bring_together(moved, list(moved), tasks, Traffic(CHAIN), 41)
+    assert found != moved
+    assert {slot: tuple((first - 40, last - 40) for first, last in run) for slot, run in found.items()} == (
+        bring_together(even, list(even), tasks, Traffic(CHAIN))
+    )
+
+
 counts = st.integers(1, 4)
 names = st.sampled_from("abcde")
 

@@ -94,6 +94,7 @@ def test_a_rebalance_as_storms_clients_ask_for_it() -> None:
     assert rebalance({"rebalanceOptions": {}}) == Rebalance(5.0, 0, {})
     options = {"numWorkers": "2", "executors": {"split": 4, "count": "3"}}
     assert rebalance({"rebalanceOptions": options}) == Rebalance(5.0, 2, {"split": 4, "count": 3})
+    assert rebalance({"rebalanceOptions": {"tasks": {"count": "6"}}}) == Rebalance(5.0, 0, {}, {"count": 6})
     for body in (
         [],
         {"rebalanceOptions": []},

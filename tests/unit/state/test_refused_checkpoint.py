@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tupletree import config
@@ -14,13 +15,13 @@ from tupletree._health.facts import ComponentFacts, TopologyFacts
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.cli.statuses import status_lines
 from tupletree.component import TopologyContext
+from tupletree.errors import TopologyError
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 REASON = (
-    "component 'totals' has 4 tasks, and the stored checkpoint was taken with 2: each task has its own state, which "
-    "another number of tasks cannot share; submit it with the old number of tasks, or with another topology.state.id "
-    "to begin with empty states"
+    "component 'totals' has 4 tasks, and the stored checkpoint was taken with 2; its state cannot be divided, as "
+    "key 'a' belongs to no fields grouping"
 )
 
 
@@ -32,6 +33,10 @@ class Reports:
 
     def report_error(self, error: BaseException) -> None:
         self.errors.append(error)
+
+
+def refuse(stored: Checkpoint, tasks: Mapping[str, int]) -> Any:
+    raise TopologyError(REASON)
 
 
 def opened(store: MemoryStore, tasks: int) -> tuple[CheckpointSpout, Reports]:
@@ -48,13 +53,14 @@ def opened(store: MemoryStore, tasks: int) -> tuple[CheckpointSpout, Reports]:
         conf=conf,
     )
     context.clock = lambda: 0.0
+    spout.move_states = refuse
     reports = Reports()
     spout.open(conf, context, reports)  # type: ignore[arg-type]
     spout.next_tuple()
     return spout, reports
 
 
-def test_another_number_of_tasks_is_the_reason_everywhere() -> None:
+def test_a_state_that_cannot_be_divided_is_the_reason_everywhere() -> None:
     store = MemoryStore()
     CheckpointRecord.take_over(store, "access", "topology access-0-1").save(
         Checkpoint(7, Phase.COMMITTED, {"totals": 2}, 1)

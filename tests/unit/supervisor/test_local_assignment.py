@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -70,8 +71,20 @@ def test_a_topology_may_ask_for_a_longer_silence_timeout_up_to_ten_minutes(
 
 
 def test_work_survives_the_trip_to_disk() -> None:
-    work = LocalAssignment("a", "sha", 10, '{"k":1}', ((1, 2),), 45.0)
-    assert LocalAssignment.from_json(json.loads(json.dumps(work.to_json()))) == work
+    work = LocalAssignment("a", "sha", 10, '{"k":1}', ((1, 2),), 45.0, (("count", 7, 9),))
+    facts = json.loads(json.dumps(work.to_json()))
+    assert LocalAssignment.from_json(facts) == work
+    del facts["tasks"]  # as an earlier version has written it
+    assert LocalAssignment.from_json(facts) == replace(work, tasks=())
+
+
+def test_the_worker_is_told_the_tasks_once_they_have_changed() -> None:
+    changed = record("a")
+    changed.tasks.update({"count": 3, "split": 1})
+    assert plan(assignment("a", ("me", 6700)), records=[changed])[6700].tasks == ()  # type: ignore[union-attr]
+    changed.first_task = 5
+    work = plan(assignment("a", ("me", 6700)), records=[changed])[6700]
+    assert work is not None and work.tasks == (("count", 5, 7), ("split", 8, 8))
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ class PendingAction(Result):
         resume: the status after a rebalance.
         workers: the number of workers after a rebalance; 0: unchanged.
         executors: the executors per component that a rebalance changes.
+        tasks: the tasks per component that a rebalance changes.
         unfinished: trees and tuples in flight, as the workers reported last.
     """
 
@@ -82,6 +83,7 @@ class PendingAction(Result):
     resume: TopologyStatus
     workers: int
     executors: Mapping[str, int] = field(hash=False)
+    tasks: Mapping[str, int] = field(hash=False)
     unfinished: int
     raw: topology_pb2.PendingAction = field(repr=False, compare=False)
 
@@ -98,7 +100,8 @@ class TopologyRecord(Result):
         bundle_bytes: the size of the bundle.
         workers: the wanted worker processes.
         executors: the executors of each component, after rebalances.
-        tasks: the tasks of each component; fixed at submission.
+        tasks: the tasks of each component, after rebalances.
+        first_task: the lowest task id; 0: the numbers of tasks are those of the submission, and it is 1.
         pending: the kill or rebalance under way, or None.
         acker_shards: 0: tuples are not tracked.
         log_levels: by logger; "" is the root.
@@ -126,6 +129,7 @@ class TopologyRecord(Result):
     traced_one_in: int
     sampled_until_unix_s: Mapping[str, float] = field(hash=False)
     traced_until_unix_s: float
+    first_task: int
     raw: topology_pb2.TopologyRecord = field(repr=False, compare=False)
 
     @property
@@ -180,8 +184,10 @@ class ComponentSpec(Result):
 
     Attributes:
         parallelism: the executors at submission.
-        tasks: fixed at submission.
+        tasks: the number of tasks at submission.
         conf_json: the component's own configuration as a JSON object; ``conf`` has it decoded.
+        keeps_state: true for a bolt with a state, and for a spout with a position.
+        fixed_tasks: true if these cannot be divided among another number of tasks.
     """
 
     id: str
@@ -191,6 +197,8 @@ class ComponentSpec(Result):
     conf_json: str = field(repr=False)
     outputs: tuple[StreamSpec, ...]
     inputs: tuple[InputSpec, ...]
+    keeps_state: bool
+    fixed_tasks: bool
     raw: topology_pb2.ComponentSpec = field(repr=False, compare=False)
 
     @property

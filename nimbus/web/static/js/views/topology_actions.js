@@ -54,18 +54,23 @@ function rebalance(topology) {
     .filter((one) => !one.name.startsWith("__") && !one.name.startsWith("$"));
   return {
     title: `Rebalance ${topology.name}?`, verb: "Rebalance", said: `${topology.name} is being rebalanced.`,
-    text: "Its spouts pause for the wait; then workers and executors are redistributed. The number of tasks is fixed.",
+    text: "Its spouts pause for the wait; then workers and executors are redistributed.",
     fields: [
       h(Field, { label: "Workers", name: "workers", value: num(topology.workersTotal), min: 1, max: 2000, required: true }),
       h(Field, { label: "Wait, in seconds", name: "wait", value: num(topology.msgTimeout) ?? 30, min: 0, max: 604800, required: true }),
       h("details", null, h("summary", null, `Executors of ${plural(components.length, "component")}`),
         h("div", { class: "field-grid" }, components.map((one) => h(Field, { key: one.name, label: one.name,
           name: `executors ${one.name}`, value: one.executors, min: 1, max: one.tasks, required: true, hint: `1 to ${one.tasks}` })))),
+      h("details", null, h("summary", null, `Tasks of ${plural(components.length, "component")}`),
+        h("p", null, "A change replaces every worker, and moves the component's state to the new tasks."),
+        h("div", { class: "field-grid" }, components.map((one) => h(Field, { key: one.name, label: `Tasks of ${one.name}`,
+          name: `tasks ${one.name}`, value: one.tasks, min: 1, max: 100000, required: true })))),
     ],
     act: (form) => {
-      const changed = components.map((one) => [one.name, num(form.get(`executors ${one.name}`)), one.executors])
-        .filter(([, wanted, before]) => wanted !== before).map(([name, wanted]) => [name, wanted]);
-      const rebalanceOptions = { numWorkers: num(form.get("workers")), executors: Object.fromEntries(changed) };
+      const changed = (what) => Object.fromEntries(components
+        .map((one) => [one.name, num(form.get(`${what} ${one.name}`)), one[what]])
+        .filter(([, wanted, before]) => wanted !== before).map(([name, wanted]) => [name, wanted]));
+      const rebalanceOptions = { numWorkers: num(form.get("workers")), executors: changed("executors"), tasks: changed("tasks") };
       return post(path(["topology", topology.id, "rebalance", form.get("wait")]), { rebalanceOptions });
     },
   };

@@ -1,0 +1,227 @@
+"""Division of the states of a component among another number of tasks (docs/adr/0049).
+
+Run by the worker of the checkpoint spout, before the spout sends its first step. Each state of the earlier layout is
+opened, so that no earlier task can write it any more, and brought to the stored checkpoint. Each entry is then written
+to the state of the task that the component's fields grouping sends its key to.
+
+**Idempotent.** Nothing of the earlier layout is changed until the new layout is stored in the checkpoint record. A
+state of the new layout that is at the stored checkpoint was completed by an earlier try, whose entries were the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tupletree._checkpoints.coordinator import Phase
+from tupletree._checkpoints.record import Checkpoint, namespace
+from tupletree._wire.codec import decode_value, encode_value
+from tupletree._wire.value_hash import hash_values
+from tupletree.component import Component, Spout, StatefulBolt, is_divisible
+from tupletree.context import TopologyContext
+from tupletree.errors import ConflictError, TopologyError
+from tupletree.state.buffered import BufferedState
+from tupletree.state.contract import KeyValueState
+from tupletree.state.providers import is_durable, open_state, remove_state
+
+from ..core.key_hash import KeyHash
+from .spout_participant import POSITION
+
+States = Sequence[KeyValueState[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component whose tasks have changed. ``context``: of one of its tasks.
+
+    ``groupings``: the fields of each of its fields groupings.
+    """
+
+    component: Component
+    context: TopologyContext
+    groupings: Sequence[Sequence[str]]
+
+
+def redistribute(
+    load: Callable[[str], Part], state_id: str, stored: Checkpoint, tasks: Mapping[str, int]
+) -> tuple[Checkpoint, Callable[[], None]]:
+    """Divide the states of all components that have another number of tasks. See MoveStates in _checkpoints/spout.py.
+
+    ``load``: makes a component. ``stored``: the stored checkpoint. ``tasks``: the present numbers of tasks.
+    """
+    changed = {id: count for id, count in tasks.items() if stored.tasks.get(id, count) != count}
+    txid = stored.txid - (stored.phase is Phase.PREPARING)
+    layouts = dict(stored.layouts)
+    removals: list[Callable[[], None]] = []
+    for id in sorted(changed):
+        part = load(id)
+        if not is_durable(part.context.conf):
+            continue
+        if not is_divisible(part.component):
+            raise refusal(id, stored.tasks[id], changed[id], f"a {type(part.component).__name__} cannot divide it")
+        earlier = _names(state_id, id, stored.tasks[id], layouts.get(id, 0))
+        layouts[id] = txid
+        _move(part, stored, txid, earlier, _names(state_id, id, changed[id], txid))
+        removals += [partial(remove_state, name, part.context.conf, part.context) for name in earlier]
+
+    def remove_earlier() -> None:
+        for remove in removals:
+            remove()
+
+    return replace(stored, tasks={**stored.tasks, **changed}, layouts=layouts), remove_earlier
+
+
+def _names(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
+    return [namespace(state_id, component, index, tasks, layout) for index in range(tasks)]
+
+
+def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], names: Sequence[str]) -> None:
+    with ExitStack() as ends:
+        before = _opened(part, earlier, ends)
+        for name, state in zip(earlier, before, strict=True):
+            _settle(name, state, stored, txid)
+        after = _opened(part, names, ends)
+        if all(state.committed == txid for state in after):
+            return
+        for state in after:
+            state.rollback()  # what a try before this one has prepared
+        if isinstance(part.component, Spout):
+            _join_positions(part.component, before, after)
+        else:
+            assert isinstance(part.component, StatefulBolt)
+            division = Division(part.component, part, len(before), len(after))
+            if all(isinstance(state, BufferedState) for state in (*before, *after)):
+                _prepare_encoded(division, before, after, txid)
+            else:
+                _divide(division, before, after)
+        for state in after:
+            if state.committed != txid:
+                if state.prepared is None:
+                    state.prepare_commit(txid)
+                state.commit(txid)
+
+
+def _opened(part: Part, names: Sequence[str], ends: ExitStack) -> States:
+    states = []
+    for name in names:
+        _, state = open_state(name, part.context.conf, part.context)
+        states.append(ends.enter_context(closing(state)))
+    return states
+
+
+def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid: int) -> None:
+    """Complete what the stored checkpoint decides on, as the tasks of before would have."""
+    if state.prepared is not None:
+        if stored.phase is Phase.COMMITTING and state.prepared == txid:
+            state.commit(txid)
+        else:
+            state.rollback()
+    if state.committed != txid:
+        found = "is empty" if state.committed is None else f"was last committed with checkpoint {state.committed}"
+        raise ConflictError(f"state {name!r} {found}, and the last checkpoint of the topology is {txid}")
+
+
+def _join_positions(spout: Spout, before: States, after: States) -> None:
+    positions = [state.get(POSITION) for state in before if POSITION in state]  # one that was never open has none
+    if positions:
+        joined = spout.merge_states(positions)
+        for state in after:
+            state.put(POSITION, joined)
+
+
+def _divide(division: Division, before: States, after: States) -> None:
+    shared: dict[Any, list[Any]] = {}
+    for index, state in enumerate(before):
+        for key, value in state.scan():
+            target = division.target(key, index)
+            if target is None:
+                shared.setdefault(key, []).append(value)
+            else:
+                after[target].put(key, value)
+    for key, values in shared.items():
+        joined = division.bolt.merge_values(key, values)
+        for state in after:
+            state.put(key, joined)
+
+
+def _prepare_encoded(division: Division, before: Any, after: Any, txid: int) -> None:
+    """Divide the entries of BufferedStates as ``_divide`` does, without decoding their values, and prepare them."""
+    changes: list[dict[bytes, bytes]] = [{} for _ in after]
+    shared: dict[bytes, tuple[Any, list[Any]]] = {}
+    for index, state in enumerate(before):
+        for key, encoded, data in state.scan_encoded():
+            target = division.target(key, index)
+            if target is None:
+                shared.setdefault(encoded, (key, []))[1].append(decode_value(data))
+            else:
+                changes[target][encoded] = data
+    for encoded, (key, values) in shared.items():
+        joined = encode_value(division.bolt.merge_values(key, values))
+        for one in changes:
+            one[encoded] = joined
+    for state, own in zip(after, changes, strict=True):
+        if state.committed != txid:
+            state.prepare_encoded(txid, own)
+
+
+class Division:
+    """The rule by which the entries of a bolt's state are divided among its tasks."""
+
+    def __init__(self, bolt: StatefulBolt, part: Part, before: int, after: int) -> None:
+        self.bolt = bolt
+        self._component = part.context.component_id
+        self._groupings = list(dict.fromkeys(map(tuple, part.groupings)))
+        self._before = before
+        self._after = after
+        self._hash = KeyHash()
+
+    def target(self, key: Any, index: int) -> int | None:
+        """Return the index of the task that an entry moves to; None for an entry that is no key's.
+
+        ``index``: of the task whose state it is in.
+
+        Raises:
+            TopologyError: the grouping would have sent this key to another task, or says nothing of it.
+        """
+        if not self._groupings:
+            raise self._refusal(key, "belongs to no fields grouping")
+        hashed = self._hashed(key, self._groupings[0])
+        if any(self._hashed(key, fields) != hashed for fields in self._groupings[1:]):
+            raise self._refusal(key, "belongs to different tasks by its different inputs")
+        if hashed is None:
+            return None
+        if hashed % self._before != index:
+            raise self._refusal(
+                key, f"is in the state of task {index}, and {hashed % self._before} receives its tuples"
+            )
+        return hashed % self._after
+
+    def _hashed(self, key: Any, fields: Sequence[str]) -> int | None:
+        values = self.bolt.values_of_key(key, fields)
+        if values is None:
+            return None
+        if len(values) != len(fields):
+            raise self._refusal(key, f"is not a value for each field of the grouping by {', '.join(fields)}")
+        hashed = self._hash.of(values[0]) if len(values) == 1 else -1
+        return hashed if hashed >= 0 else hash_values(values, self._component, fields)
+
+    def _refusal(self, key: Any, fault: str) -> TopologyError:
+        return refusal(self._component, self._before, self._after, f"key {_shown(key)} {fault}")
+
+
+def refusal(component: str, before: int, after: int, fault: str) -> TopologyError:
+    """Return the error of a component whose state cannot be divided, with what to do."""
+    return TopologyError(
+        f"component {component!r} has {after} tasks, and the stored checkpoint was taken with {before}; its state "
+        f"cannot be divided, as {fault}; go back to {before} tasks, by a rebalance or as you submit the topology, or "
+        f"begin with empty states by another topology.state.id",
+        component=component,
+    )
+
+
+def _shown(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 100 else f"{text[:97]}..."
