@@ -172,6 +172,13 @@ SECTIONS: Final = (
         "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",
     ),
     Section(
+        "task_change",
+        "Another number of tasks",
+        "A state of a million keys moves from two tasks to six (`pause_s`) and back: from the last checkpoint committed "
+        "before the change to the first one after it. The pause contains the end of the old workers, the start of the "
+        "new ones, and the move (`move_s`), which takes about 4 µs an entry in one process.",
+    ),
+    Section(
         "spark_start",
         "The start of Spark",
         "From a fresh process to the first result of a job, on a local master. `plain`: with the JVM's own choice of "

@@ -164,6 +164,12 @@ SUITE: Final = (
         },
     ),
     Bench(
+        "task_change",
+        "another number of tasks for a large state",
+        "pause_s",
+        {provider: f"--provider {provider} --keys 1000000 --rate 5000 --workers 2" for provider in ("sqlite", "redis")},
+    ),
+    Bench(
         "spark_start",
         "the start of Spark for a pipeline, and jobs in the steady state",
         "first_result_cpu_s",
