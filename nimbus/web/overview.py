@@ -25,7 +25,7 @@ def page(topologies: Iterable[Topology]) -> dict[str, Any]:
 def _topology(topology: Topology) -> dict[str, Any]:
     now_s = topology.view.now_s
     spouts = topology.components(_SPOUT, sys=True)
-    tasks = [task for one in spouts for task in topology.tasks(one)]
+    users = [task for one in topology.components(_SPOUT, sys=False) for task in topology.tasks(one)]
     trees = spout_totals(topology.figures(one, WINDOW) for one in spouts)
     shown = [one for kind in (_SPOUT, _BOLT) for one in topology.components(kind, sys=False)]
     emitted = sum(topology.statistics.rates(topology.tasks(one), now_s).emitted for one in shown)
@@ -35,13 +35,13 @@ def _topology(topology: Topology) -> dict[str, Any]:
     return {
         "id": topology.record.id,
         "emittedPerSecond": round(emitted, 3),
-        "ackedPerSecond": round(topology.statistics.rates(tasks, now_s).acked, 3),
+        "ackedPerSecond": round(topology.statistics.rates(users, now_s).acked, 3),
         "ackedLately": trees.count("acked"),
         "failedLately": trees.count("failed"),
         "timeoutsLately": trees.count("timeouts"),
         "completeLatency": number_text(trees.complete_ms),
         "completeLatencyPercentiles": percentiles(trees, "complete"),
-        "pending": topology.statistics.gauges(tasks)["pending"],
+        "pending": topology.statistics.gauges(users)["pending"],
         "capacity": number_text(busiest[0]),
         "busiest": busiest[1],
         "workersReady": topology.workers_ready(),

@@ -218,6 +218,7 @@ TOPOLOGY_SERIES: Final[Type] = {
     "id": "string",
     "component": "string?",
     "stepSeconds": "number",
+    "time": "integer",
     "points": [
         {
             "time": "integer",

@@ -194,6 +194,7 @@ def series(topology: Topology, component_id: str = "") -> dict[str, Any]:
         "id": record.id,
         "component": component_id or None,
         "stepSeconds": STEP_S,
+        "time": int(1000 * view.now_unix_s),
         "points": [
             {
                 "time": int(1000 * (view.now_unix_s - (view.now_s - one.at_s))),

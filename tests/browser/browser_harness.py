@@ -7,7 +7,7 @@ import os
 import shutil
 import urllib.request
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import ConsoleMessage, FloatRect, Page, Request
@@ -80,7 +80,7 @@ def topology_id(cluster: DevCluster, name: str) -> str:
 
 
 def shot(page: Page, directory: str | None, name: str) -> None:
-    """A picture of the page for the documents, as far as it is no taller than they bear; none without a directory."""
+    """Pictures of the page for the documents, in light and dark, no taller than they bear; none without a directory."""
     if directory is None:
         return
     Path(directory).mkdir(parents=True, exist_ok=True)
@@ -89,13 +89,59 @@ def shot(page: Page, directory: str | None, name: str) -> None:
         TALLEST, int(page.evaluate("Math.ceil(document.querySelector('.foot').getBoundingClientRect().bottom)"))
     )
     clip: FloatRect = {"x": 0, "y": 0, "width": 1280, "height": height}
-    page.screenshot(path=f"{directory}/{name}.png", full_page=True, clip=clip)
+    schemes: tuple[tuple[Literal["dark", "light"], str], ...] = (("dark", "-dark"), ("light", ""))
+    for scheme, suffix in schemes:
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=f"{directory}/{name}{suffix}.png", full_page=True, clip=clip)
 
 
 def horizontal_excess(page: Page) -> int:
     """By how many pixels the page is wider than what is seen of it."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
+
+# What is wider than it shows and has no shades at its edges, which say so.
+UNHINTED: Final = """
+() => [...document.querySelectorAll("article *, main:not(:has(article)) *")].filter((one) => {
+  const style = getComputedStyle(one);
+  const scrolls = ["auto", "scroll"].includes(style.overflowX) && one.scrollWidth > one.clientWidth + 1;
+  const hinted = style.backgroundAttachment.includes("local") && style.backgroundAttachment.includes("scroll");
+  return scrolls && !hinted && one.checkVisibility() && one.clientWidth > 0;
+}).map((one) => one.outerHTML.slice(0, 80))
+"""
+
+
+# The figures of a page by label, the column of a table named so, and the figures of the charts, all of one moment.
+SHOWN: Final = """
+(column) => {
+  const texts = (found) => [...found].map((one) => one.textContent);
+  const heads = texts(document.querySelectorAll("[aria-label='Table: Topologies'] thead th"));
+  const at = heads.findIndex((one) => one.startsWith(column));
+  return {
+    figures: Object.fromEntries([...document.querySelectorAll(".figures > div")].map((one) => texts(one.children))),
+    column: texts(document.querySelectorAll(`[aria-label='Table: Topologies'] tbody tr > :nth-child(${at + 1})`)),
+    charts: Object.fromEntries([...document.querySelectorAll(".legend-entry")].map(
+      (one) => [one.querySelector("b").previousSibling.textContent, one.querySelector("b").textContent])),
+  };
+}
+"""
+
+# The distance of each label of the drawing from the nearest point of its line.
+LABELS_OFF: Final = """
+() => [...document.querySelectorAll(".graph .stream")].map((stream) => {
+  const path = stream.querySelector("path");
+  const text = stream.querySelector("text");
+  const length = path.getTotalLength();
+  const far = (point) => Math.hypot(point.x - text.getAttribute("x"), point.y - text.getAttribute("y"));
+  return Math.min(...Array.from({length: 401}, (_, at) => far(path.getPointAtLength(length * at / 400))));
+})
+"""
+
+# The labels of figures that are not seen whole.
+CLIPPED: Final = """
+() => [...document.querySelectorAll(".figures dt")].filter((one) => one.scrollWidth > one.parentElement.clientWidth)
+  .map((one) => one.textContent)
+"""
 
 # The contrast of text with what is behind it, as WCAG computes it, for every element that shows text of its own.
 CONTRASTS: Final = """

@@ -12,7 +12,20 @@ from typing import Literal
 
 import browser_topologies
 import pytest
-from browser_harness import MIN_CONTRAST, Watched, address, api, contrasts, horizontal_excess, shot, topology_id
+from browser_harness import (
+    CLIPPED,
+    LABELS_OFF,
+    MIN_CONTRAST,
+    SHOWN,
+    UNHINTED,
+    Watched,
+    address,
+    api,
+    contrasts,
+    horizontal_excess,
+    shot,
+    topology_id,
+)
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from examples import stateful_words, transactional_words
@@ -128,6 +141,22 @@ def test_the_cluster_page_has_the_clients_figures(cluster: DevCluster, page: Pag
     expect(row(page, "Ackers", f"{acker.host}:{acker.grpc_port}").get_by_text("ready")).to_be_visible(timeout=SOON_MS)
 
 
+def test_pending_trees_of_the_cluster_are_those_of_its_topologies(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster))
+    expect(row(page, "Topologies", "words")).to_be_visible()
+    shown = page.evaluate(SHOWN, "Pending")
+    assert len(shown["column"]) == len(NAMES)
+    assert whole(shown["figures"]["Pending trees"]) == sum(map(whole, shown["column"]))
+
+
+def test_charts_end_with_the_present_figures(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology_id(cluster, "words")))
+    expect(page.get_by_role("img", name=re.compile("^Throughput: emitted .*/s"))).to_be_visible(timeout=SOON_MS)
+    shown = page.evaluate(SHOWN, "Pending")
+    for figure_label, line in (("Emitted", "emitted"), ("Acked", "acked"), ("Pending trees", "pending")):
+        assert shown["figures"][figure_label] == shown["charts"][line]
+
+
 def test_topologies_are_sorted_by_their_headings(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster))
     topologies = table(page, "Topologies")
@@ -159,6 +188,13 @@ def test_the_topology_page_draws_components_and_streams(cluster: DevCluster, pag
     wait_until(lambda: rate_of(page, rate) > 100, 20)
     page.get_by_role("link", name=re.compile("^bolt split,")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("split")
+
+
+def test_labels_of_the_drawing_stand_on_their_lines(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology_id(cluster, "transactional")))
+    expect(page.locator(".graph .stream")).to_have_count(7)
+    assert max(page.evaluate(LABELS_OFF)) < 2
+    expect(page.locator(".graph a.box", has_text="lines:coordinator")).to_contain_text("spout · 1 executor ·")
 
 
 def rate_of(page: Page, pattern: re.Pattern[str]) -> float:
@@ -214,7 +250,7 @@ def test_the_component_page_has_executors_windows_and_streams(cluster: DevCluste
     executors = table(page, "Executors")
     expect(executors.locator("tbody tr")).to_have_count(2)
     windows = table(page, "Statistics by window")
-    expect(windows.locator("tbody th")).to_have_text(["10m 0s", "3h 0m 0s", "1d 0h 0m 0s", "All time"])
+    expect(windows.locator("tbody th")).to_have_text(["10 min", "3 h", "1 day", "All time"])
     assert whole(cells(page, "Output streams", "default")["Emitted"]) > 500
     page.get_by_role("radio", name="All time").check()
     expect(page).to_have_url(re.compile("window=%3Aall-time$"))
@@ -309,6 +345,10 @@ def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str
         page.goto(address(cluster, *parts))
         settled(page)
         assert horizontal_excess(page) <= 0, name
+        assert page.evaluate(UNHINTED) == [], name
+        assert page.evaluate(CLIPPED) == [], name
+        drawing = page.get_by_role("region", name="Drawing of the topology")
+        assert all(one.evaluate("one => one.scrollWidth <= one.clientWidth") for one in drawing.all()), name
 
 
 @pytest.mark.long

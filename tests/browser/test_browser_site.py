@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import pytest
-from browser_harness import MIN_CONTRAST, contrasts, horizontal_excess
+from browser_harness import MIN_CONTRAST, UNHINTED, contrasts, horizontal_excess
 from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).resolve().parents[2]
+COLOURS = {"light": "default", "dark": "slate"}  # the names of the theme
 PAGES = ("index", "guides/streams", "reference/configuration", "reference/api/streams", "errors", "adr/index")
 
 
@@ -59,6 +60,35 @@ def test_every_page_can_be_read_in_light_and_dark_and_fits_a_phone(site: str, pa
             assert faint == [], (name, scheme)
             page.set_viewport_size({"width": 360, "height": 740})
             assert horizontal_excess(page) <= 0, name
+            assert page.evaluate(UNHINTED) == [], name
+            assert page.evaluate(COVERED) == [], name
+
+
+# The blocks of code that their button to copy lies over.
+COVERED: Final = """
+() => [...document.querySelectorAll("pre > .md-code__nav")].filter((button) => {
+  const [over, code] = [button, button.parentElement.querySelector("code")].map((one) => one.getBoundingClientRect());
+  return over.left < code.right && code.left < over.right && over.top < code.bottom && code.top < over.bottom;
+}).map((button) => button.parentElement.textContent.slice(0, 80))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_pictures_of_the_ui_have_the_colours_of_the_page(site: str, page: Page) -> None:
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for name in ("index", "ui", "tutorial/operate"):
+        page.goto(f"{site}{name}.html")
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            expect(page.locator("body")).to_have_attribute("data-md-color-scheme", COLOURS[scheme])
+            shown = [
+                one.get_attribute("src") or ""
+                for one in page.locator("img[src*='images/ui/']").all()
+                if one.is_visible()
+            ]
+            assert shown, name
+            assert all(("-dark.png" in one) == (scheme == "dark") for one in shown), (name, scheme, shown)
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ export function millis(value) {
   const found = num(value);
   if (found === null) return NONE;
   if (found === 0) return `0${THIN}ms`;
-  if (found < 0.1) return three(found * 1000) + THIN + "µs";
+  if (found < 1) return three(found * 1000) + THIN + "µs";
   if (found < 1000) return three(found) + THIN + "ms";
   return duration(found / 1000);
 }
@@ -54,7 +54,7 @@ export function latency(value) {
 export function duration(value) {
   const found = num(value);
   if (found === null) return NONE;
-  if (found < 60) return (found < 10 && !Number.isInteger(found) ? found.toFixed(1) : String(Math.floor(found))) + THIN + "s";
+  if (found < 60) return (found < 10 ? Number(found.toFixed(1)) : Math.floor(found)) + THIN + "s";
   const whole = Math.floor(found);
   for (const [size, unit, below, lower] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {
     if (whole < size) continue;
@@ -85,8 +85,12 @@ export function share(value) {
 export function ago(unixS, nowS) {
   const found = num(unixS);
   if (!found) return NONE;
-  const passed = Math.max(0, nowS - found);
-  return passed < 2 ? "just now" : `${duration(Math.floor(passed))} ago`;
+  return passed(nowS - found);
+}
+
+/** How long ago something was that was so many seconds ago. */
+export function passed(seconds) {
+  return seconds < 2 ? "just now" : `${duration(Math.floor(seconds))} ago`;
 }
 
 /** The local date and time of Unix seconds, to the second. */
@@ -97,6 +101,13 @@ export function clock(unixS) {
   const two = (part) => String(part).padStart(2, "0");
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+const WINDOWS = { 600: "10 min", 10800: "3 h", 86400: "1 day", ":all-time": "All time" };
+
+/** A window of statistics, by its name in the API. */
+export function windowName(window) {
+  return WINDOWS[window] ?? window;
 }
 
 /** "1 worker", "2 workers". */

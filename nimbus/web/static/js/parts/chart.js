@@ -5,6 +5,7 @@ import { clock, num } from "../format.js";
 import { colour, onTheme } from "../theme.js";
 
 const HEIGHT_PX = 150;
+const STEPS_S = [1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 600]; // between times of day below a chart: two fit on a phone
 const DASHES = [[], [6, 4], [2, 3]]; // lines differ by their dashes too, not by colour alone
 
 /**
@@ -35,8 +36,10 @@ export function Chart({ title, times, lines, write, syncKey }) {
     };
   }, [labels]);
   useEffect(() => plot.current?.setData(latest.current), [times, labels, lines.map((one) => one.values.at(-1)).join()]);
-  const shown = at !== null && at < times.length ? at : times.length - 1;
-  const said = lines.map((one) => `${one.label} ${write(one.values[shown])}`).join(", ");
+  const last = times.length - 1;
+  const shown = at !== null && at < last ? at : last;
+  const figure = (one) => write(one.values[shown] ?? (shown === last ? one.values[last - 1] : null)); // the last point may lack what is measured by steps
+  const said = lines.map((one) => `${one.label} ${figure(one)}`).join(", ");
   return h("figure", { class: "chart" },
     h("figcaption", null,
       h("span", { class: "chart-title" }, title),
@@ -44,7 +47,7 @@ export function Chart({ title, times, lines, write, syncKey }) {
       h("span", { class: "legend" }, lines.map((one, index) => h("span", { key: one.label, class: "legend-entry" },
         h("svg", { width: 16, height: 6, "aria-hidden": "true" },
           h("line", { x1: 0, x2: 16, y1: 3, y2: 3, class: "legend-line", style: { stroke: `var(${one.token})` }, "stroke-dasharray": DASHES[index % 3].join(" ") })),
-        one.label, h("b", null, write(one.values[shown])))))),
+        one.label, h("b", null, figure(one)))))),
     h("div", { class: "chart-canvas", ref: place, role: "img", "aria-label": `${title}: ${said}` }),
     times.length < 2 && h("p", { class: "chart-empty" }, "Data appears here within a few seconds."));
 }
@@ -66,7 +69,7 @@ function options(width, lines, write, syncKey, setAt) {
     cursor: { sync: { key: syncKey }, points: { size: 5 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
     axes: [
-      { ...axis, grid: { show: false }, values: (_, splits) => splits.map(hour), space: 70, size: 24 },
+      { ...axis, grid: { show: false }, values: (_, splits) => splits.map(hour), space: 70, size: 24, incrs: STEPS_S },
       { ...axis, size: 58, space: 36, values: (_, splits) => splits.map((one) => write(one)) },
     ],
     series: [{}, ...lines.map((one, index) => ({

@@ -8,6 +8,7 @@ import { capacityLevel } from "./bits.js";
 
 const NAME_LETTERS = 22;
 const ZOOM_STEP = 1.3;
+const NARROW_PX = 640; // a window this narrow shows the drawing from top to bottom
 const MIN_SCALE = 0.75; // below, names cannot be read: the drawing is then wider than its frame, and is moved
 
 /**
@@ -15,8 +16,9 @@ const MIN_SCALE = 0.75; // below, names cannot be read: the drawing is then wide
  * `lines`: [{key, from, to, stream, grouping, perS}].
  */
 export function Graph({ boxes, lines }) {
-  const shape = JSON.stringify([boxes.map((one) => one.name), lines.map((one) => one.key)]);
-  const places = useMemo(() => layout(boxes.map((one) => one.name), lines), [shape]);
+  const direction = window.innerWidth < NARROW_PX ? "TB" : "LR";
+  const shape = JSON.stringify([direction, boxes.map((one) => one.name), lines.map((one) => one.key)]);
+  const places = useMemo(() => layout(boxes.map((one) => one.name), lines, direction), [shape]);
   const frame = useRef(null);
   const [scale, setScale] = useState(null);
   useEffect(() => setScale(fitting(frame.current, places)), [shape]);
@@ -61,7 +63,7 @@ function Box({ box, place }) {
     h("title", null, `${box.name} – ${words || box.kind}`),
     h("rect", { class: "box-frame", x: left, y: top, width: BOX.width, height: BOX.height, rx: box.kind === "spout" ? 20 : 7 }),
     h("text", { class: "box-name", x: left + 14, y: top + 23 }, short(box.name, NAME_LETTERS)),
-    h("text", { class: "box-more", x: left + 14, y: top + 42 }, `${box.kind} · ${box.executors} ex · ${rate(box.perS)}`),
+    h("text", { class: "box-more", x: left + 14, y: top + 42 }, `${box.kind} · ${plural(box.executors, "executor")} · ${rate(box.perS)}`),
     h("text", { class: "box-state", x: left + 14, y: top + 60 }, box.failing ? `✕ ${words}` : words),
     box.capacity !== null && h("rect", { class: "box-track", x: left + 14, y: top + 66, width: BOX.width - 28, height: 4, rx: 2 }),
     box.capacity !== null && h("rect", { class: "box-fill", x: left + 14, y: top + 66, width: Math.min(filled, BOX.width - 28), height: 4, rx: 2 }));

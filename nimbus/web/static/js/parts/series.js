@@ -5,10 +5,11 @@ import { count, millis, rate } from "../format.js";
 import { Missing } from "./bits.js";
 import { Chart, columns } from "./chart.js";
 
-/** `series`: the answer of topology/{id}/series. */
-export function Series({ series, error }) {
+/** `series`: the answer of topology/{id}/series. `now`: the present figures of the page, with which the charts end. */
+export function Series({ series, now, error }) {
   if (!series) return h(Missing, { error, what: "series" });
-  const { times, line } = columns(series.points ?? []);
+  const points = series.points ?? [];
+  const { times, line } = columns(points.length && series.time ? [...points, { ...now, time: series.time }] : points);
   return h("div", { class: "charts" },
     h(Chart, { title: "Throughput", times, write: rate, syncKey: "topology", lines: [
       line("emitted", "emittedPerSecond", "--line-a"), line("acked", "ackedPerSecond", "--line-b"), line("failed", "failedPerSecond", "--line-c")] }),

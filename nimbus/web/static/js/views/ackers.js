@@ -33,7 +33,7 @@ export function ackerTable(ackers, full = false) {
   const columns = [
     { id: "address", label: "Address", sort: (one) => `${one.host}:${one.port}`, cell: (one) => h("a", { href: to(["acker", one.id]) }, `${one.host}:${one.port}`) },
     { id: "state", label: "State", sort: (one) => stateOf(one)[0], cell: (one) => h(Pill, { text: stateOf(one)[0], level: stateOf(one)[1] }) },
-    { id: "pending", label: "Pending", figure: true, sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
+    { id: "pending", label: "Pending", figure: true, title: "Tuple trees in the ledger, when the acker was asked last", sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
     { id: "oldest", label: "Oldest", figure: true, sort: (one) => num(one.oldestAgeSeconds), cell: (one) => duration(one.oldestAgeSeconds) },
     { id: "shards", label: "Shards", figure: true, sort: (one) => num(one.shards), cell: (one) => count(one.shards) },
     full && { id: "completed", label: "Completed", figure: true, sort: (one) => num(one.completedPerSecond), cell: (one) => rate(one.completedPerSecond) },

@@ -26,7 +26,7 @@ export function View({ data, errors, nowS }) {
     h("div", { class: "title" }, h("h1", null, "Cluster")),
     known ? h(Verdict, verdictOf(data.health))
       : h(Missing, { error: errors.topologies ?? errors.health ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
-    known && h(Figures, { figures: figures(data.cluster, topologies, supervisors, ackers) }),
+    known && h(Figures, { figures: figures(data.cluster, topologies, supervisors) }),
     known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome, { nimbuses })),
     known && h("div", { class: "columns" },
       h(Section, { title: "Supervisors", aside: h("a", { href: to(["supervisors"]) }, "Slots and workers") }, supervisorTable(supervisors)),
@@ -41,7 +41,7 @@ function together(topologies, overview) {
   return topologies.map((one) => ({ ...one, ...lately.get(one.id) }));
 }
 
-function figures(cluster, topologies, supervisors, ackers) {
+function figures(cluster, topologies, supervisors) {
   const sum = (rows, field) => rows.reduce((total, row) => total + (num(row[field]) ?? 0), 0);
   const slots = cluster?.slotsTotal ?? sum(supervisors, "slotsTotal");
   const used = cluster?.slotsUsed ?? sum(supervisors, "slotsUsed");
@@ -49,7 +49,7 @@ function figures(cluster, topologies, supervisors, ackers) {
     ["Topologies", count(topologies.length)],
     ["Emitted", rate(sum(topologies, "emittedPerSecond")), "Tuples emitted per second by all topologies"],
     ["Failed, 10 min", count(sum(topologies, "failedLately")), "Tuple trees that failed in the last ten minutes", sum(topologies, "failedLately") > 0 ? "bad" : null],
-    ["Pending trees", count(sum(ackers, "pending")), "Pending tuple trees at all ackers"],
+    ["Pending trees", count(sum(topologies, "pending")), "Tuple trees that the spouts of all topologies wait for now"],
     ["Slots used", `${used} of ${slots}`, "", slots > 0 && used >= slots ? "warn" : null],
     ["Executors", count(cluster?.executorsTotal ?? sum(topologies, "executorsTotal"))],
     ["Tasks", count(cluster?.tasksTotal ?? sum(topologies, "tasksTotal"))],
@@ -65,7 +65,7 @@ function Topologies({ topologies }) {
     { id: "acked", label: "Acked", figure: true, sort: (one) => num(one.ackedPerSecond), cell: (one) => rate(one.ackedPerSecond), title: "Acked tuple trees" },
     { id: "failed", label: "Failed", figure: true, title: "Tuple trees, in the last ten minutes", sort: (one) => num(one.failedLately), cell: failed },
     { id: "latency", label: "Complete latency", figure: true, sort: (one) => num(one.completeLatency), cell: (one) => latency(one.completeLatency), title: "From emit to verdict, mean of the last ten minutes" },
-    { id: "pending", label: "Pending", figure: true, sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
+    { id: "pending", label: "Pending", figure: true, title: "Tuple trees that the spouts wait for now", sort: (one) => num(one.pending), cell: (one) => count(one.pending) },
     { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
     { id: "tasks", label: "Tasks", figure: true, sort: (one) => num(one.tasksTotal), cell: (one) => count(one.tasksTotal) },
     { id: "owner", label: "Owner", sort: (one) => one.owner, cell: (one) => one.owner || "–" },

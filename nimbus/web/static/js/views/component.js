@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { bytes, count, duration, latency, millis, num, share } from "../format.js";
+import { bytes, count, duration, latency, millis, num, share, windowName } from "../format.js";
 import { ofComponent, verdictOf } from "../health.js";
 import { Bar, capacityLevel, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -39,27 +39,22 @@ function Content({ component, health, route, nowS, say }) {
     h(Figures, { figures: spout ? spoutFigures(component, now) : boltFigures(component, now) }),
     h(Section, { title: "By window" }, h(Windows, { windows, spout })),
     h("div", { class: "columns" },
-      !spout && h(Section, { title: "Input streams", aside: windowName(windows, window) }, h(Inputs, { component })),
-      h(Section, { title: "Output streams", aside: windowName(windows, window) }, h(Outputs, { component, spout }))),
+      !spout && h(Section, { title: "Input streams", aside: h("span", { class: "sub" }, windowName(window)) }, h(Inputs, { component })),
+      h(Section, { title: "Output streams", aside: h("span", { class: "sub" }, windowName(window)) }, h(Outputs, { component, spout }))),
     (component.connections ?? []).length > 0 && h(Section, { title: "Source" }, h(Connections, { component })),
     h(Section, { title: "Executors", aside: h(WindowChoice, { window, sys: route.query.sys }) }, h(Executors, { component, spout })),
     h(Section, { title: "Errors" }, h(Errors, { errors: component.componentErrors ?? [], now: nowS, where: (one) => whereOf(component, one), empty: "No errors reported." })),
-    h(Section, { title: "Sampled tuples" }, h("div", { class: "padded" },
+    h(Section, { title: "Debugging" }, h("div", { class: "padded" },
       h(Sampling, { topology: component, target: ["topology", component.topologyId, "component", component.id], name: component.id, say }))),
   ];
 }
 
-function windowName(windows, window) {
-  const found = windows.find((one) => one.window === window);
-  return h("span", { class: "sub" }, found?.windowPretty ?? "");
-}
-
 function spoutFigures(component, now) {
   return [
-    ["Emitted, 10 min", count(now.emitted)], ["Acked", count(now.acked)],
-    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null], ["timed out", count(now.timeouts)],
-    ["Latency p50", millis(now.completeLatencyPercentiles?.p50)], ["p99", millis(now.completeLatencyPercentiles?.p99)],
-    ["p99.9", millis(now.completeLatencyPercentiles?.p999)],
+    ["Emitted, 10 min", count(now.emitted)], ["Acked, 10 min", count(now.acked)],
+    ["Failed, 10 min", count(now.failed), "", num(now.failed) > 0 ? "bad" : null], ["Timed out, 10 min", count(now.timeouts)],
+    ["Latency p50", millis(now.completeLatencyPercentiles?.p50)], ["Latency p99", millis(now.completeLatencyPercentiles?.p99)],
+    ["Latency p99.9", millis(now.completeLatencyPercentiles?.p999)],
     ["Executors", count(component.executors)], ["Tasks", count(component.tasks)],
   ];
 }
@@ -67,11 +62,11 @@ function spoutFigures(component, now) {
 function boltFigures(component, now) {
   const capacity = num(now.capacity);
   return [
-    ["Executed, 10 min", count(now.executed)], ["Emitted", count(now.emitted)],
-    ["Failed", count(now.failed), "", num(now.failed) > 0 ? "bad" : null],
+    ["Executed, 10 min", count(now.executed)], ["Emitted, 10 min", count(now.emitted)],
+    ["Failed, 10 min", count(now.failed), "", num(now.failed) > 0 ? "bad" : null],
     ["Capacity", share(capacity), "1.00 is saturated", { bad: "bad", warn: "warn" }[capacityLevel(capacity)]],
-    ["Process p50", millis(now.processLatencyPercentiles?.p50)], ["p99", millis(now.processLatencyPercentiles?.p99)],
-    ["p99.9", millis(now.processLatencyPercentiles?.p999)],
+    ["Process p50", millis(now.processLatencyPercentiles?.p50)], ["Process p99", millis(now.processLatencyPercentiles?.p99)],
+    ["Process p99.9", millis(now.processLatencyPercentiles?.p999)],
     ["Executors", count(component.executors)], ["Tasks", count(component.tasks)],
   ];
 }
@@ -85,7 +80,7 @@ const EXECUTES = [field("executed", "Executed", count), field("executeLatency", 
 function Windows({ windows, spout }) {
   const kind = spout ? "completeLatencyPercentiles" : "processLatencyPercentiles";
   const columns = [
-    { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
+    { id: "window", label: "Window", cell: (one) => windowName(one.window) },
     ...(spout ? [] : EXECUTES.slice(0, 2)), ...FLOW,
     spout ? field("completeLatency", "Complete latency", latency) : EXECUTES[2],
     ...[["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]].map(([name, label]) => figure(name, label, (one) => one[kind]?.[name], millis)),

@@ -29,7 +29,7 @@ function Logs({ topology, query }) {
   const file = query.file || "worker.log";
   const [follow, setFollow] = useState(true);
   const [found, setFound] = useState(null);
-  return h(Section, { title: query.port ? `Worker ${query.port}` : all.length === 1 ? "The only worker" : `All ${all.length} workers`,
+  return h(Section, { title: query.port ? `Worker ${query.port}` : all.length === 1 ? "The only worker" : `Logs of ${all.length} workers`,
     aside: h(Tools, { all, query, file, follow, setFollow, topology, setFound }) },
   found ? h(Matches, { found, close: () => setFound(null) }) : h(Lines, { key: `${file} ${query.port ?? ""}`, topology, file, workers, follow }));
 }
@@ -52,7 +52,7 @@ function Tools({ all, query, file, follow, setFollow, topology, setFound }) {
       h("option", { value: "" }, "All workers"), all.map((one) => h("option", { key: `${one.host}:${one.port}`, value: `${one.host}:${one.port}` }, `${one.host}:${one.port}`)))),
     h("label", null, h("span", { class: "hidden" }, "File"), h("select", { value: file, onChange: (event) => setQuery({ file: event.target.value === "worker.log" ? "" : event.target.value }) },
       FILES.map(([value, label]) => h("option", { key: value, value }, label)))),
-    h("label", { class: "sub" }, h("input", { type: "checkbox", checked: follow, onChange: (event) => setFollow(event.target.checked) }), " follow"),
+    h("label", { class: "sub" }, h("input", { type: "checkbox", checked: follow, onChange: (event) => setFollow(event.target.checked) }), "follow"),
     h("input", { type: "search", name: "text", placeholder: "Search", "aria-label": "Search the logs" }),
     h("button", { type: "submit" }, "Search"),
     problem && h("span", { class: "problem", role: "alert" }, problem));

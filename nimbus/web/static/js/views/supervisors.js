@@ -71,7 +71,7 @@ function stateOf(slot) {
 
 function tasksOf(worker) {
   const entries = Object.entries(worker.componentNumTasks ?? {});
-  const text = entries.slice(0, 6).map(([name, tasks]) => `${name} ${tasks}`).join(", ");
+  const text = entries.slice(0, 6).map(([name, tasks]) => `${name}\u00a0${tasks}`).join(", ");
   return h("span", { class: "wrap" }, text + (entries.length > 6 ? ` and ${entries.length - 6} more` : ""));
 }
 
@@ -89,5 +89,5 @@ export function supervisorTable(supervisors) {
 
 function Squares({ used, total }) {
   const squares = Array.from({ length: Math.min(total, 24) }, (_, at) => h("span", { key: at, class: at < used ? "slot used" : "slot" }));
-  return h("span", { class: "slots", role: "img", "aria-label": `${used} of ${total} used` }, squares);
+  return h("span", { class: "slots", style: { gridTemplateColumns: `repeat(${Math.min(total, 8)}, auto)` }, role: "img", "aria-label": `${used} of ${total} used` }, squares);
 }

@@ -3,7 +3,7 @@
 import { h, useState } from "../preact.js";
 import { path } from "../api.js";
 import { setQuery, to } from "../routes.js";
-import { count, duration, millis, num, rate } from "../format.js";
+import { count, duration, millis, num, rate, windowName } from "../format.js";
 import { ofTopology, verdictOf } from "../health.js";
 import { Choice, Errors, Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Graph } from "../parts/graph.js";
@@ -14,7 +14,7 @@ import { Actions } from "./topology_actions.js";
 import { Bolts, Spouts, Windows, Workers } from "./topology_tables.js";
 import { Observation } from "./topology_observation.js";
 
-export const WINDOWS = [["600", "10 min"], ["10800", "3 h"], ["86400", "1 day"], [":all-time", "All time"]];
+const WINDOWS = ["600", "10800", "86400", ":all-time"];
 
 const SHAPE_S = 10; // which streams there are never changes, and how they share out what is emitted, slowly
 
@@ -51,9 +51,9 @@ function Content({ topology, data, errors, route, nowS, say }) {
     h(Figures, { figures: figures(data.now) }),
     h(Section, { title: "Components and streams", aside: h("span", { class: "sub" }, "capacity of the last ten minutes, rates of the last seconds") },
       data.picture ? h(Graph, drawing(data.now, data.picture, nowS)) : h(Missing, { error: errors.picture, what: "drawing" })),
-    h(Section, { title: "Over time", aside: h("span", { class: "sub" }, "the last ten minutes") }, h(Series, { series: data.series, error: errors.series })),
+    h(Section, { title: "Over time", aside: h("span", { class: "sub" }, "the last ten minutes, in steps of five seconds") }, h(Series, { series: data.series, now: totals(data.now), error: errors.series })),
     h(Section, { title: "Spouts", aside: h(WindowChoice, { window, sys: query.sys }) }, h(Spouts, { topology, nowS })),
-    h(Section, { title: "Bolts", aside: h("span", { class: "sub" }, topology.windowHint) }, h(Bolts, { topology, nowS })),
+    h(Section, { title: "Bolts", aside: h("span", { class: "sub" }, windowName(window)) }, h(Bolts, { topology, nowS })),
     h("div", { class: "columns" },
       h(Section, { title: "Workers", aside: h("a", { href: to(["topology", topology.id, "logs"]) }, "All logs together") }, h(Workers, { topology, say })),
       h(Section, { title: "Windows" }, h(Windows, { topology }))),
@@ -84,19 +84,25 @@ function Title({ topology, say }) {
 /** The window of tables and charts; system components on or off. */
 export function WindowChoice({ window, sys }) {
   return h("div", { class: "tools" },
-    h("label", { class: "sub" }, h("input", { type: "checkbox", checked: sys === "true", onChange: (event) => setQuery({ sys: event.target.checked ? "true" : "" }) }), " system streams"),
-    h(Choice, { label: "Window", name: "window", options: WINDOWS, value: window, choose: (value) => setQuery({ window: value === "600" ? "" : value }) }));
+    h("label", { class: "sub" }, h("input", { type: "checkbox", checked: sys === "true", onChange: (event) => setQuery({ sys: event.target.checked ? "true" : "" }) }), "system streams"),
+    h(Choice, { label: "Window", name: "window", options: WINDOWS.map((one) => [one, windowName(one)]), value: window, choose: (value) => setQuery({ window: value === "600" ? "" : value }) }));
 }
 
-/** What a topology's page says in all: of its spouts, bolts and workers. */
+/** What a topology's page says in all: of its spouts, bolts and workers. System components are left out, as in the series. */
 function totals(page) {
-  const sum = (rows, field) => (rows ?? []).reduce((total, one) => total + (num(one[field]) ?? 0), 0);
+  const shown = (rows) => (rows ?? []).filter((one) => !isSystem(one.spoutId ?? one.boltId));
+  const sum = (rows, field) => shown(rows).reduce((total, one) => total + (num(one[field]) ?? 0), 0);
   return {
     emittedPerSecond: sum(page.spouts, "emittedPerSecond") + sum(page.bolts, "emittedPerSecond"),
     ackedPerSecond: sum(page.spouts, "ackedPerSecond"),
     pending: sum(page.spouts, "pending"),
     workersReady: page.workers ? page.workers.filter((one) => one.ready).length : null,
   };
+}
+
+/** True of components of the system, as in nimbus. */
+function isSystem(name) {
+  return name.startsWith("__") || name.startsWith("$");
 }
 
 function figures(topology) {
@@ -106,9 +112,9 @@ function figures(topology) {
     ["Emitted", rate(all.emittedPerSecond), "Tuples emitted per second by spouts and bolts"],
     ["Acked", rate(all.ackedPerSecond), "Tuple trees acked per second"],
     ["Failed, 10 min", count(lately.failed), "Tuple trees that failed in the last ten minutes", num(lately.failed) > 0 ? "bad" : null],
-    ["Latency p50", millis(lately.completeLatencyPercentiles?.p50), "Median of the last ten minutes"],
-    ["Latency p99", millis(lately.completeLatencyPercentiles?.p99), "99th percentile of the last ten minutes"],
-    ["Pending", count(all.pending), "Pending tuple trees"],
+    ["Latency p50, 10 min", millis(lately.completeLatencyPercentiles?.p50), "Median of the last ten minutes"],
+    ["Latency p99, 10 min", millis(lately.completeLatencyPercentiles?.p99), "99th percentile of the last ten minutes"],
+    ["Pending trees", count(all.pending), "Tuple trees that the spouts wait for now"],
     ["Workers ready", `${all.workersReady ?? "–"} of ${topology.workersTotal}`, "", all.workersReady < num(topology.workersTotal) ? "bad" : null],
     ["Uptime", duration(topology.uptimeSeconds)],
   ];

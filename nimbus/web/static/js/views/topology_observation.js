@@ -10,7 +10,7 @@ import { Table } from "../parts/table.js";
 const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
 export function Observation({ topology, levels, error, say }) {
-  return h("div", { class: "padded" },
+  return h("div", { class: "padded stack" },
     h(Sampling, { topology, target: ["topology", topology.id], name: topology.name, say }),
     levels ? h(Levels, { topology, levels: levels.namedLoggerLevels ?? {}, say }) : h(Missing, { error, what: "log levels" }));
 }

@@ -3,7 +3,7 @@
 import { h, useState } from "../preact.js";
 import { path, post } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, latency, num, share } from "../format.js";
+import { count, duration, latency, num, share, windowName } from "../format.js";
 import { Bar, capacityLevel, When } from "../parts/bits.js";
 import { Ask } from "../parts/dialog.js";
 import { Table } from "../parts/table.js";
@@ -49,7 +49,7 @@ export function Bolts({ topology, nowS }) {
 /** The figures of the four windows beside each other. */
 export function Windows({ topology }) {
   const columns = [
-    { id: "window", label: "Window", cell: (one) => one.windowPretty ?? one.window },
+    { id: "window", label: "Window", cell: (one) => windowName(one.window) },
     figure("emitted", "Emitted", "emitted", count), figure("transferred", "Transferred", "transferred", count),
     figure("latency", "Complete latency", "completeLatency", latency), figure("acked", "Acked", "acked", count), FAILED,
   ].map(({ sort, ...column }) => column);

@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { count, duration, num, rate } from "../format.js";
+import { bytes, count, duration, num, passed, rate } from "../format.js";
 import { ofTopology, verdictOf } from "../health.js";
 import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -67,7 +67,7 @@ function Coordinator({ one, elsewhere }) {
 function lagFigures(lag) {
   if (lag === null || lag === undefined) return [];
   if (typeof lag !== "object") return [["Lag", count(lag)]];
-  return Object.entries(lag).filter(([, value]) => num(value) !== null).map(([name, value]) => [`Lag, ${name.replaceAll("_", " ")}`, count(value)]);
+  return Object.entries(lag).filter(([, value]) => num(value) !== null).map(([name, value]) => (name === "bytes" ? ["Lag", bytes(value)] : [`Lag, ${name.replaceAll("_", " ")}`, count(value)]));
 }
 
 function Pipeline({ one }) {
@@ -87,7 +87,7 @@ function Batches({ batches }) {
     { id: "age", label: "Age", figure: true, sort: (one) => num(one.age_s), cell: (one) => duration(one.age_s) },
     { id: "rows", label: "Rows", figure: true, sort: (one) => num(one.rows), cell: (one) => count(one.rows) },
     { id: "failures", label: "Failures", figure: true, sort: (one) => num(one.failures), cell: (one) => count(one.failures) },
-    { id: "retry", label: "Again in", figure: true, sort: (one) => num(one.retry_in_s), cell: (one) => duration(one.retry_in_s) },
+    { id: "retry", label: "Retry in", figure: true, sort: (one) => num(one.retry_in_s), cell: (one) => duration(one.retry_in_s) },
   ];
   return h(Table, { caption: "Batches in flight", columns, rows: batches, rowKey: (one) => String(one.txid), sortBy: "txid", empty: "No batch is in flight." });
 }
@@ -104,7 +104,7 @@ function Checkpoints({ one, elsewhere }) {
   return h(Section, heading("Checkpoints of", one, one.stateId),
     h("div", { class: "padded flush" }, h(Figures, { figures: [
       ["Checkpoint", count(one.txid ?? stored?.txid)], ["Phase", String(one.phase ?? stored?.phase ?? "–")],
-      ["Last made", one.lastCheckpointSeconds == null ? "–" : `${duration(one.lastCheckpointSeconds)} ago`],
+      ["Last made", one.lastCheckpointSeconds == null ? "–" : passed(one.lastCheckpointSeconds)],
       ["Under way", one.step ? `${one.step}, ${duration(one.stepSeconds)}` : "nothing"],
       ["Failures", count(one.failures), "Failed rounds since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
       stored && ["Stored", count(stored.txid), "Value stored in ZooKeeper"], stored && ["Epoch", count(stored.epoch), "Number of checkpoint spouts so far"]] }),
