@@ -26,7 +26,7 @@ ARGUMENTS: Final = (
 )
 WAIT_MS: Final = 30_000.0
 MIN_CONTRAST: Final = 4.5  # of text with what is behind it
-TALLEST: Final = 1030  # of a picture for the documents, so that it has less than 150 KB
+TALLEST: Final = 1030  # of a picture for the documents, so that it has about 150 KB
 
 
 def chromium_path() -> str | None:

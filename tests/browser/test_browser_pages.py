@@ -105,7 +105,7 @@ def cells(page: Page, caption: str, first: str) -> dict[str, str]:
 
 def whole(text: str) -> float:
     """A number as the page writes it: 45.6 k is 45600."""
-    found = re.match(r"([\d.]+)\s*([kMG]?)", text.replace("\u202f", " "))
+    found = re.match(r"([\d.]+)\s*([kMG]?)", re.sub("(?<=\\d)\u202f(?=\\d)", "", text).replace("\u202f", " "))
     assert found, text
     return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[found[2]]
 
@@ -357,6 +357,7 @@ def test_every_text_can_be_read_in_light_and_in_dark(
 ) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for name, parts in views.items():
+        page.goto("about:blank")  # nothing of the view before is in the picture
         page.goto(address(cluster, *parts))
         settled(page)
         expect(page.locator("main .problem")).to_have_count(0)
@@ -366,6 +367,16 @@ def test_every_text_can_be_read_in_light_and_in_dark(
             faint = [one for one in contrasts(page) if one[0] < MIN_CONTRAST]
             assert faint == [], (name, scheme)
         page.emulate_media(color_scheme="light")
+
+
+def test_a_view_shows_nothing_of_the_view_before(cluster: DevCluster, page: Page) -> None:
+    stateful, transactional = (topology_id(cluster, name) for name in ("stateful", "transactional"))
+    page.goto(address(cluster, "topology", transactional, "transactions"))
+    expect(page.get_by_role("heading", name="Transactions of transactional-words")).to_be_visible(timeout=SOON_MS)
+    page.route("**/api/v1/**", lambda route: None)  # no request is answered any more
+    page.evaluate("id => { location.hash = `#/topology/${id}/transactions`; }", stateful)
+    expect(page.get_by_text(stateful)).to_be_visible()
+    expect(page.get_by_role("heading", name="Transactions of transactional-words")).to_have_count(0)
 
 
 def test_the_theme_is_switched_and_kept(cluster: DevCluster, page: Page) -> None:

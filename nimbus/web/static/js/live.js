@@ -31,6 +31,7 @@ export class Live {
     const kept = (all) => Object.fromEntries(Object.entries(all).filter(([name]) => same(name)));
     this.state = { ...this.state, data: kept(data), errors: kept(errors) };
     this.requests = requests;
+    if (Object.keys(this.state.data).length < Object.keys(data).length) this.changed(this.state); // no view shows another's data
     this.now();
   }
 

@@ -3,7 +3,7 @@
 import { h } from "../preact.js";
 import { path } from "../api.js";
 import { to } from "../routes.js";
-import { bytes, count, duration, num, passed, rate } from "../format.js";
+import { bytes, count, duration, exact, num, passed, rate } from "../format.js";
 import { ofTopology, verdictOf } from "../health.js";
 import { Figures, Missing, Pill, Section, Verdict } from "../parts/bits.js";
 import { Table } from "../parts/table.js";
@@ -53,11 +53,11 @@ function Coordinator({ one, elsewhere }) {
   const stored = one.stored;
   return h(Section, heading("Transactions of", one, one.transactionalId),
     h("div", { class: "padded flush" }, h(Figures, { figures: [
-      ["Committed txid", count(one.committedTxid ?? stored?.committed)], ["In flight", count(one.batchesInFlight)],
+      ["Committed txid", exact(one.committedTxid ?? stored?.committed)], ["In flight", count(one.batchesInFlight)],
       ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)], ...lagFigures(one.lag),
       ["Failures", count(one.failures), "Failed attempts since this coordinator began", num(one.failures) > 0 ? "warn" : null],
-      stored && ["Stored txid", count(stored.committed), "Value stored in ZooKeeper"],
-      stored && ["Begun", count(stored.begun), "The last transaction with a defined batch"],
+      stored && ["Stored txid", exact(stored.committed), "Value stored in ZooKeeper"],
+      stored && ["Begun", exact(stored.begun), "The last transaction with a defined batch"],
       stored?.partitions > 0 && ["Partitions", count(stored.partitions)],
       stored && ["Epoch", count(stored.epoch), "Number of coordinators so far"]] }),
     elsewhere && h("p", { class: "none" }, `The stored progress is not shown: ${elsewhere}.`)),
@@ -73,7 +73,7 @@ function lagFigures(lag) {
 function Pipeline({ one }) {
   return h(Section, heading("Pipeline", one),
     h("div", { class: "padded flush" }, h(Figures, { figures: [
-      ["Committed txid", count(one.committedTxid)], ["In flight", count(one.batchesInFlight)], ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)],
+      ["Committed txid", exact(one.committedTxid)], ["In flight", count(one.batchesInFlight)], ["Oldest batch", duration(one.oldestBatchSeconds ?? 0)],
       ["Rows", rate(one.rowsPerSecond)], ["Total rows", count(one.rowsTotal)], ["Batches", count(one.batchesTotal)],
       ["Batch p50", one.batchSeconds?.p50 == null ? "–" : duration(one.batchSeconds.p50)], ["Batch p99", one.batchSeconds?.p99 == null ? "–" : duration(one.batchSeconds.p99)]] })),
     h(Batches, { batches: one.batches ?? [] }));
@@ -103,11 +103,11 @@ function Checkpoints({ one, elsewhere }) {
   const tasks = Object.entries(stored?.tasks ?? {}).map(([component, number]) => ({ component, number }));
   return h(Section, heading("Checkpoints of", one, one.stateId),
     h("div", { class: "padded flush" }, h(Figures, { figures: [
-      ["Checkpoint", count(one.txid ?? stored?.txid)], ["Phase", String(one.phase ?? stored?.phase ?? "–")],
+      ["Checkpoint", exact(one.txid ?? stored?.txid)], ["Phase", String(one.phase ?? stored?.phase ?? "–")],
       ["Last made", one.lastCheckpointSeconds == null ? "–" : passed(one.lastCheckpointSeconds)],
       ["Under way", one.step ? `${one.step}, ${duration(one.stepSeconds)}` : "nothing"],
       ["Failures", count(one.failures), "Failed rounds since this checkpoint spout began", num(one.failures) > 0 ? "warn" : null],
-      stored && ["Stored", count(stored.txid), "Value stored in ZooKeeper"], stored && ["Epoch", count(stored.epoch), "Number of checkpoint spouts so far"]] }),
+      stored && ["Stored", exact(stored.txid), "Value stored in ZooKeeper"], stored && ["Epoch", count(stored.epoch), "Number of checkpoint spouts so far"]] }),
     elsewhere && h("p", { class: "none" }, `The stored progress is not shown: ${elsewhere}.`)),
     tasks.length > 0 && h(Table, { caption: "Tasks with a state in this checkpoint", rows: tasks, rowKey: (row) => row.component, sortBy: "component", narrow: true, columns: [
       { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => row.component },
