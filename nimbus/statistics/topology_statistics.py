@@ -243,10 +243,12 @@ class TopologyStatistics:
     def _begin(self, report: rpc.WorkerReport, stats: rpc.TaskStats, now_s: float) -> None:
         """Begin with a newly reported task, which can have been running for long."""
         task = self._tasks[stats.task_id] = TaskStatistics(report.worker_id, stats, report.uptime_s, now_s)
+        is_first = stats.component_id not in self._histories
         history = self._histories.setdefault(stats.component_id, WindowedCounters())
         series = self._series.setdefault(stats.component_id, TimeSeries())
-        if has_counted(stats):
+        if is_first or has_counted(stats):  # a first report of nothing begins the history at 0
             history.credit(counts_of(stats), now_s - max(0.0, report.uptime_s), now_s)
+        if has_counted(stats):
             series.credit(moment_of(stats, now_s))
         self._include(task, stats.task_id)
 

@@ -137,9 +137,9 @@ LABELS_OFF: Final = """
 })
 """
 
-# The labels of figures that are not seen whole.
+# The figures, and labels of figures, that are not seen whole.
 CLIPPED: Final = """
-() => [...document.querySelectorAll(".figures dt")].filter((one) => one.scrollWidth > one.parentElement.clientWidth)
+() => [...document.querySelectorAll(".figures :is(dt, dd)")].filter((one) => one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.textContent)
 """
 

@@ -204,3 +204,15 @@ def test_windows_go_on_over_a_restart_of_a_worker() -> None:
     assert statistics.counts("c", 600, 400.0)["acked"] == 350
     assert statistics.counts("c", None, 400.0)["acked"] == 350
     assert statistics.task_counts([1], 600, 400.0)["acked"] == 350
+
+
+def test_windows_hold_what_a_component_did_before_its_first_sample() -> None:
+    one = TopologyStatistics()
+    one.report(
+        report("w1", rpc.TaskStats(task_id=9, component_id="other")), 0
+    )  # is sampled at once, and then every 20 s
+    one.report(report("w2", task(), uptime_s=0.5), 1)
+    for at_s in range(2, 60):
+        one.report(report("w2", task(executed=10 * at_s, emitted=at_s)), at_s)
+    assert one.counts("c", 600, 60)["executed"] == one.component("c").executed == 590
+    assert one.counts("c", 10_800, 60)["executed"] == 590
