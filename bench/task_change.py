@@ -5,8 +5,8 @@
 A positioned spout emits each of ``--keys`` keys once, and then keys at ``--rate``, to counting tasks on ``--workers``
 workers, with aligned checkpoints every 200 ms. Then a rebalance changes ``--before`` tasks to ``--after``, and back.
 ``pause_s`` and ``back_pause_s``: from the last checkpoint committed before the change to the first one after it,
-without the interval between them. It contains the wait for tuples in flight, the end of the old workers, the start of the new
-ones, and the move of the states: ``move_s`` and ``back_move_s``, as the worker of the checkpoint spout logs it.
+without the interval between them. They contain the wait for tuples in flight, the end of the old workers, the start of
+the new ones, and the move of the states: ``move_s`` and ``back_move_s``, as the worker of the checkpoint spout logs it.
 
 The states must hold every key, and as many counts as the spout's position says, else the exit status is 1.
 """
