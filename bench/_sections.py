@@ -174,9 +174,9 @@ SECTIONS: Final = (
     Section(
         "task_change",
         "Another number of tasks",
-        "A state of a million keys moves from two tasks to six (`pause_s`) and back: from the last checkpoint before the "
-        "change to the first one after it. The pause contains the end of the old workers, the start of the new ones, and "
-        "the move of the entries in one process (`move_s`).",
+        "A state of a million keys moves from two tasks to six (`pause_s`) and back: from the last checkpoint before "
+        "the change to the first one after it. The pause contains the end of the old workers, the start of the new "
+        "ones, and the move of the entries in one process (`move_s`).",
     ),
     Section(
         "spark_start",

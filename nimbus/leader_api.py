@@ -122,7 +122,7 @@ class LeaderApi:
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
             if isinstance(request, lifecycle.Rebalance) and request.tasks:
-                check_task_change(stored.value, await self.outline(stored.value), request.tasks)
+                check_task_change(stored.value, await self._whole_outline(stored.value), request.tasks)
             record = lifecycle.ask(stored.value, request, time.time())
             if record == stored.value:
                 return record
@@ -159,6 +159,13 @@ class LeaderApi:
             self._outlines[sha256] = outline
             return outline
         return self._outlines[sha256]
+
+    async def _whole_outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
+        """Return the spec without its objects. Raises UnavailableError while the bundle is copied to this nimbus."""
+        outline = await self.outline(record)
+        if not outline.components:
+            raise UnavailableError(f"nimbus has no copy of the code of topology '{record.name}' yet; try again")
+        return outline
 
     def _forget_outlines(self, state: ClusterState) -> None:
         """Drop the outlines of bundles that no topology uses."""
