@@ -120,11 +120,9 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
                     value = values.get(key, ABSENT)
                     yield key, self._decoded(key, data) if value is ABSENT else value
 
-    def scan_encoded(self) -> Iterator[tuple[K, bytes, bytes]]:
-        """Iterate over all committed keys, each with its encoding and its encoded value. Raises as ``scan``."""
-        for page in self._backend.scan():
-            for encoded, data in page:
-                yield decode_value(encoded), encoded, data
+    def scan_encoded(self) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+        """Iterate over all committed keys and values as they are stored, page by page. Raises as ``scan``."""
+        return self._backend.scan()
 
     def prepare_encoded(self, txid: int, changes: Changes) -> None:
         """Prepare encoded entries, on a state in which nothing was changed. Raises as ``prepare_commit``."""

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
+from zlib import crc32
 
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.record import Checkpoint, namespace
-from tupletree._wire.codec import decode_value, encode_value
+from tupletree._wire.codec import decode_value, encode_columns, encode_value
 from tupletree._wire.value_hash import hash_values
 from tupletree.component import Component, Spout, StatefulBolt, is_divisible
 from tupletree.context import TopologyContext
@@ -29,6 +30,9 @@ from tupletree.state.providers import is_durable, open_state, remove_state
 
 from ..core.key_hash import KeyHash
 from .spout_participant import POSITION
+
+_BEGUN: Final = crc32(encode_columns([["x"]], "", [""])[:-2])
+_TEXTS: Final = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])  # the first bytes of texts in MessagePack
 
 States = Sequence[KeyValueState[Any, Any]]
 
@@ -152,11 +156,16 @@ def _prepare_encoded(division: Division, before: Any, after: Any, txid: int) -> 
     changes: list[dict[bytes, bytes]] = [{} for _ in after]
     shared: dict[bytes, tuple[Any, list[Any]]] = {}
     for index, state in enumerate(before):
-        for key, encoded, data in state.scan_encoded():
-            target = division.target(key, index)
-            if target is None:
-                shared.setdefault(encoded, (key, []))[1].append(decode_value(data))
-            else:
+        for page in state.scan_encoded():
+            for encoded, data in page:
+                target = division.target_of_text(encoded, index)
+                if target < 0:
+                    key = decode_value(encoded)
+                    found = division.target(key, index)
+                    if found is None:
+                        shared.setdefault(encoded, (key, []))[1].append(decode_value(data))
+                        continue
+                    target = found
                 changes[target][encoded] = data
     for encoded, (key, values) in shared.items():
         joined = encode_value(division.bolt.merge_values(key, values))
@@ -177,6 +186,19 @@ class Division:
         self._before = before
         self._after = after
         self._hash = KeyHash()
+        self._takes_texts = type(bolt).values_of_key is StatefulBolt.values_of_key and all(
+            len(fields) == 1 for fields in self._groupings
+        )
+
+    def target_of_text(self, encoded: bytes, index: int) -> int:
+        """Return what ``target`` returns for a key that is a text, given its encoding; -1 for ``target`` to be asked.
+
+        The hash of a text is the CRC-32 of a head and of the text's encoding (``hash_values``).
+        """
+        if not self._takes_texts or encoded[0] not in _TEXTS:
+            return -1
+        hashed = crc32(encoded, _BEGUN)
+        return hashed % self._after if hashed % self._before == index else -1
 
     def target(self, key: Any, index: int) -> int | None:
         """Return the index of the task that an entry moves to; None for an entry that is no key's.
