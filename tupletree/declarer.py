@@ -81,7 +81,7 @@ class ComponentDeclarer:
         self._lookup = lookup
 
     def set_num_tasks(self, tasks: int) -> Self:
-        """Fix the number of tasks of the component. At least the number of executors; it never changes."""
+        """Set the number of tasks of the component at submission: at least the number of executors."""
         return self.add_configuration("topology.tasks", tasks)
 
     def set_max_task_parallelism(self, tasks: int) -> Self:

@@ -67,7 +67,7 @@ class TopologyKeys:
     TOPOLOGY_MAX_TASK_PARALLELISM: Final = "topology.max.task.parallelism"
     """Caps tasks and executors of every component; null: no cap."""
     TOPOLOGY_TASKS: Final = "topology.tasks"
-    """Tasks of a component, fixed for the topology's life; null: as many as executors."""
+    """Tasks of a component at submission; null: as many as executors."""
     TOPOLOGY_TICK_TUPLE_FREQ_SECS: Final = "topology.tick.tuple.freq.secs"
     """Time between two tick tuples; null: no ticks."""
     TOPOLOGY_DEBUG: Final = "topology.debug"

@@ -36,7 +36,7 @@ TOPOLOGY: Final = (
         "topology.tasks",
         None,
         "tasks",
-        "Tasks of a component, fixed for the topology's life; null: as many as executors.",
+        "Tasks of a component at submission; null: as many as executors.",
         maximum=MAX_TASKS,
         component=True,
     ),
