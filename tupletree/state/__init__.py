@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.reader import StateReader
 
 if TYPE_CHECKING:
     from tupletree.state.memory import MemoryStateProvider
@@ -19,6 +20,7 @@ __all__ = [
     "RedisStateProvider",
     "SqliteStateProvider",
     "StateProvider",
+    "StateReader",
     "ZooKeeperStateProvider",
 ]
 

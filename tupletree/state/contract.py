@@ -20,6 +20,8 @@ from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMappi
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 from tupletree.context import TopologyContext
+from tupletree.errors import UsageError
+from tupletree.state.reader import StateReader
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -239,3 +241,19 @@ class StateProvider(ABC):
         Raises:
             UsageError, UnavailableError: as ``new_state``.
         """
+
+    def open_reader(self, namespace: str, conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> StateReader:
+        """Open a reader of the committed values of a namespace, for ``tupletree state`` and ``StateClient``.
+
+        A reader does not take the namespace over, and does not create it. Called from any thread, also while a task of
+        this process has the namespace open. ``conf``: as in ``new_state``. ``topology_conf``: the configuration of the
+        topology. A provider need not implement it.
+
+        Raises:
+            UsageError: the configuration is invalid, or the provider cannot be read from outside.
+            UnavailableError: the store cannot be reached.
+        """
+        raise UsageError(
+            f"the states of {type(self).__module__}.{type(self).__qualname__} cannot be read from outside: the class "
+            f"does not implement open_reader"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from tupletree.context import TopologyContext
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
+from tupletree.state.reader import Entries, MappingReader, StateReader
 
 
 class MemoryStateProvider(StateProvider):
@@ -33,6 +35,10 @@ class MemoryStateProvider(StateProvider):
         if removed is not None:
             removed.owner += 1
 
+    def open_reader(self, namespace: str, conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> StateReader:
+        parsed("memory", conf)
+        return MemoryReader(self._namespaces, namespace)
+
 
 @dataclass(slots=True)
 class Namespace:
@@ -43,6 +49,7 @@ class Namespace:
     prepared: int | None = None
     entries: dict[bytes, bytes] = field(default_factory=dict)
     changes: Changes = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)  # held by a commit, and by a reader
 
 
 class MemoryBackend:
@@ -78,12 +85,13 @@ class MemoryBackend:
             return
         if stored.prepared != txid:
             raise not_prepared(self._namespace, txid)
-        for key, value in stored.changes.items():
-            if value is None:
-                stored.entries.pop(key, None)
-            else:
-                stored.entries[key] = value
-        stored.committed, stored.prepared, stored.changes = txid, None, {}
+        with stored.lock:
+            for key, value in stored.changes.items():
+                if value is None:
+                    stored.entries.pop(key, None)
+                else:
+                    stored.entries[key] = value
+            stored.committed, stored.prepared, stored.changes = txid, None, {}
 
     def rollback(self) -> None:
         stored = self._checked()
@@ -96,3 +104,29 @@ class MemoryBackend:
         if self._stored.owner != self._owner:
             raise superseded(self._namespace)
         return self._stored
+
+
+class MemoryReader(StateReader):
+    """The committed values of a namespace of this process."""
+
+    def __init__(self, namespaces: Mapping[str, Namespace], name: str) -> None:
+        self._namespaces = namespaces
+        self._name = name
+
+    @property
+    def committed(self) -> int | None:
+        return self._stored.committed
+
+    def get(self, key: bytes) -> bytes | None:
+        stored = self._stored
+        with stored.lock:
+            return stored.entries.get(key)
+
+    def scan(self, after: bytes, limit: int, max_bytes: int) -> Entries:
+        stored = self._stored
+        with stored.lock:
+            return MappingReader(None, stored.entries).scan(after, limit, max_bytes)
+
+    @property
+    def _stored(self) -> Namespace:
+        return self._namespaces.get(self._name) or Namespace()

@@ -11,6 +11,7 @@ from tupletree.context import TopologyContext
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import CONFIG, PROVIDER, as_mapping, parsed
+from tupletree.state.reader import StateReader
 
 BUILT_IN: Final = {
     "memory": "tupletree.state.memory:MemoryStateProvider",
@@ -39,6 +40,17 @@ def open_state(
 def remove_state(namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
     """Remove the data of a namespace. Raises UsageError and UnavailableError as ``open_state``."""
     _made(_name(conf)).remove_state(namespace, as_mapping(conf.get(CONFIG)), context)
+
+
+def open_reader(namespace: str, conf: Mapping[str, Any], provider: StateProvider | None = None) -> StateReader:
+    """Open a reader of a namespace's committed values. ``provider``: the one that has the namespace open, if known.
+
+    Raises the errors of ``open_state``, and UsageError if the provider cannot be read from outside.
+    """
+    if provider is None:
+        check_provider(conf)
+        provider = _made(_name(conf))
+    return provider.open_reader(namespace, as_mapping(conf.get(CONFIG)), conf)
 
 
 def is_durable(conf: Mapping[str, Any]) -> bool:

@@ -19,6 +19,8 @@ from tupletree.state import redis_scripts as scripts
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
+from tupletree.state.reader import StateReader
+from tupletree.state.redis_reader import RedisReader
 
 R = TypeVar("R")
 
@@ -47,6 +49,11 @@ class RedisStateProvider(StateProvider):
     def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
         options = parsed("redis", conf)
         RedisBackend(namespace, options["url"], options["prefix"], options["timeout_s"]).remove()
+
+    def open_reader(self, namespace: str, conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> StateReader:
+        options = parsed("redis", conf)
+        address = RedisAddress("RedisStateProvider", options["url"], options["timeout_s"])
+        return RedisReader(namespace, address, f"{options['prefix']}:{namespace}", FORMAT)
 
 
 class RedisBackend:

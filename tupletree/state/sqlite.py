@@ -25,6 +25,8 @@ from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
+from tupletree.state.reader import StateReader
+from tupletree.state.sqlite_reader import SqliteReader
 
 FORMAT: Final = 1
 PAGE: Final = 1_000
@@ -47,19 +49,29 @@ class SqliteStateProvider(StateProvider):
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
         options = parsed("sqlite", conf)
-        path = os.path.join(os.path.abspath(options["directory"]), file_name(namespace))
+        path = path_of(namespace, options["directory"])
         backend = SqliteBackend(namespace, path, options["synchronous"], options["busy_timeout_s"])
         return BufferedState(namespace, backend, cache_entries=options["cache_entries"])
 
     def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
         options = parsed("sqlite", conf)
-        path = os.path.join(os.path.abspath(options["directory"]), file_name(namespace))
+        path = path_of(namespace, options["directory"])
         try:
             for suffix in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     os.remove(path + suffix)
         except OSError as error:
             raise UnavailableError(f"{path}: {error}") from error
+
+    def open_reader(self, namespace: str, conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> StateReader:
+        options = parsed("sqlite", conf)
+        path = path_of(namespace, options["directory"])
+        return SqliteReader(namespace, path, options["busy_timeout_s"], FORMAT)
+
+
+def path_of(namespace: str, directory: str) -> str:
+    """Return the absolute path of a namespace's file."""
+    return os.path.join(os.path.abspath(directory), file_name(namespace))
 
 
 def file_name(namespace: str) -> str:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from tupletree._stores.node_encoding import decode_stored, encode_stored
+from tupletree._stores.node_encoding import decode_record, decode_stored, encode_stored
 from tupletree._stores.nodes import Check, Create, Delete, Put, StateStore
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.context import TopologyContext
@@ -37,6 +37,7 @@ from tupletree.errors import AuthorityError, ConflictError, InternalError, Usage
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
+from tupletree.state.reader import Entries, MappingReader, StateReader
 
 FOLDER: Final = "/$states"
 LIMIT_BYTES: Final = 500_000
@@ -70,6 +71,10 @@ class ZooKeeperStateProvider(StateProvider):
                 store.write([Delete(f"{place}/{name}") for name in names])
             if store.get(place) is not None:
                 store.write([Delete(place)])
+
+    def open_reader(self, namespace: str, conf: Mapping[str, Any], topology_conf: Mapping[str, Any]) -> StateReader:
+        parsed("zookeeper", conf)
+        return ZooKeeperReader(namespace, open_store(topology_conf))
 
 
 def folder(namespace: str) -> str:
@@ -229,3 +234,33 @@ class ZooKeeperBackend:
 
     def _encoded(self, name: str, content: _Content) -> bytes:
         return encode_stored(f"{self._folder}/{name}", content.txid, dict(content.entries))
+
+
+class ZooKeeperReader(StateReader):
+    """The committed values of one namespace. Each call reads the whole node, which is small."""
+
+    def __init__(self, namespace: str, store: StateStore) -> None:
+        self._path = f"{folder(namespace)}/committed"
+        self._store = store
+
+    @property
+    def committed(self) -> int | None:
+        return self._read().committed
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._read().get(key)
+
+    def scan(self, after: bytes, limit: int, max_bytes: int) -> Entries:
+        return self._read().scan(after, limit, max_bytes)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _read(self) -> StateReader:
+        node = self._store.get(self._path)
+        if node is None:
+            return MappingReader(None, {})
+        match decode_record(self._path, node.data):
+            case [int() | None as txid, dict(entries)]:
+                return MappingReader(txid, entries)
+        raise InternalError(f"{self._path} does not hold a state")

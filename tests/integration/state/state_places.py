@@ -21,7 +21,8 @@ from tupletree.state import (
 )
 from tupletree.state.buffered import BufferedState
 from tupletree.state.memory import MemoryBackend, Namespace
-from tupletree.state.providers import open_state
+from tupletree.state.providers import open_reader, open_state
+from tupletree.state.reader import StateReader
 
 NAMESPACE = "words/count/0"
 
@@ -62,6 +63,9 @@ class StatePlace:
     def open(self, namespace: str = NAMESPACE, **changes: Any) -> State:
         return self.provider.new_state(namespace, {**self.provider_config, **changes}, self.context)
 
+    def reader(self, namespace: str = NAMESPACE) -> StateReader:
+        return self.provider.open_reader(namespace, self.provider_config, self.context.conf)
+
 
 class ClassPathPlace(StatePlace):
     """A provider that is named by its class path, as in a topology's configuration: each state has one of its own."""
@@ -72,6 +76,13 @@ class ClassPathPlace(StatePlace):
             "topology.state.provider.config": {**self.provider_config, **changes},
         }
         return open_state(namespace, conf, self.context)[1]
+
+    def reader(self, namespace: str = NAMESPACE) -> StateReader:
+        conf = {
+            "topology.state.provider": f"{__name__}:{type(self.provider).__name__}",
+            "topology.state.provider.config": self.provider_config,
+        }
+        return open_reader(namespace, conf)
 
 
 _stored: dict[str, Namespace] = {}
