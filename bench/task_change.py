@@ -28,7 +28,8 @@ from bench import _cli
 from bench._cli import WrongResultError
 from bench._redis import redis_server
 from tupletree import Spout, StatefulBolt, Topology, TopologyBuilder
-from tupletree._checkpoints.record import Checkpoint, namespace, stored_checkpoint
+from tupletree._checkpoints.places import namespace_of
+from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.state.providers import open_state
@@ -165,7 +166,7 @@ def check(conf: Mapping[str, Any], stored: Checkpoint, keys: int) -> None:
     values = []
     for component in ("count", "keys"):
         for index in range(stored.tasks[component]):
-            name = namespace(NAME, component, index, stored.tasks[component], stored.layouts.get(component, 0))
+            name = namespace_of(NAME, component, index, stored.tasks[component], stored.layouts.get(component, 0))
             _, state = open_state(name, conf, SimpleNamespace(conf=conf))  # type: ignore[arg-type]
             with contextlib.closing(state):
                 if stored.phase == "committing" and state.prepared is not None:

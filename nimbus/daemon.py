@@ -44,6 +44,7 @@ from .leader_api import LeaderApi
 from .metrics import NimbusMetrics
 from .rpc_clients import address_of
 from .service import NimbusService
+from .state_queries import StateQueries
 from .submission.blob_store import BlobStore
 from .submission.replication import Replication
 from .submission.submission import Submissions
@@ -121,13 +122,24 @@ class NimbusDaemon:
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
         gate = Gatekeeper(current(), find_topology, audit)
         leader_api = LeaderApi(known, store, self._blobs, config.conf, self._version)
+        state_queries = StateQueries(leader_api)
+        ends.push_async_callback(state_queries.close)
         submissions = Submissions(config, store, self._blobs, replication)
-        service = NimbusService(leader_api, known, submissions, self._blobs, self._metrics, config.conf)
+        service = NimbusService(leader_api, state_queries, known, submissions, self._blobs, self._metrics, config.conf)
         add = functools.partial(add_NimbusServicer_to_server, service)
         rpc = await start_server([add], config.bind_host, config.grpc_port, self._readiness, gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(rpc.stop, _GRACE_S)
         application = WebApplication(
-            self._readiness, self._metrics, leader_api, known, store, config, gate, self._version, http_port
+            self._readiness,
+            self._metrics,
+            leader_api,
+            state_queries,
+            known,
+            store,
+            config,
+            gate,
+            self._version,
+            http_port,
         )
         http = WebServer(application.asgi, tls=self._http_tls(gate))
         ends.push_async_callback(http.stop)

@@ -20,6 +20,7 @@ from .leader.known_leader import KnownLeader
 from .leader_api import LeaderApi
 from .masking import masked
 from .metrics import NimbusMetrics
+from .state_queries import StateQueries
 from .statistics.report_validation import check_report
 from .submission.blob_store import BlobStore
 from .submission.submission import Submissions
@@ -36,6 +37,7 @@ class NimbusService(NimbusServicer):
     def __init__(
         self,
         leader_api: LeaderApi,
+        state_queries: StateQueries,
         known: KnownLeader,
         submissions: Submissions,
         blobs: BlobStore,
@@ -43,6 +45,7 @@ class NimbusService(NimbusServicer):
         conf: Mapping[str, Any],
     ) -> None:
         self._leader_api = leader_api
+        self._state_queries = state_queries
         self._known = known
         self._submissions = submissions
         self._blobs = blobs
@@ -124,6 +127,10 @@ class NimbusService(NimbusServicer):
         record = view.named(request.name)
         errors = await self._leader_api.errors(record.id)
         return rpc_replies.topology(view, record, await self._leader_api.outline(record), errors)
+
+    async def ReadState(self, request: rpc.ReadStateRequest, context: Context) -> rpc.ReadStateReply:
+        view = await self._leader_api.view()
+        return await self._state_queries.read(view.named(request.name), request)
 
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
         return rpc_replies.cluster(await self._leader_api.view(is_fresh=True))

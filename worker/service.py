@@ -1,4 +1,4 @@
-"""The worker's gRPC service: the receiving side of Worker.Transfer."""
+"""The worker's gRPC service: the receiving side of Worker.Transfer, and questions about states."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
+from .checkpoint.state_reads import StateReads
 from .core.batches import EncodedBatch
 from .engine import Engine
 from .network.fragments import Reassembly
@@ -58,6 +59,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._opened = opened
         self._on_shard_version = on_shard_version
         self._senders: set[Sender] = set()
+        self._states = StateReads(topology_id, (task for executor in engine.executors for task in executor.tasks))
 
     def congestion_changed(self) -> None:
         """Send the current congested tasks to every sender."""
@@ -89,6 +91,11 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         finally:
             self._senders.discard(sender)
             reader.cancel()
+
+    async def ReadState(
+        self, request: worker_pb2.ReadTaskStatesRequest, context: Any
+    ) -> worker_pb2.ReadTaskStatesReply:
+        return await self._states.read(request)
 
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
         """Receive frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""

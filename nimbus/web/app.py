@@ -38,6 +38,7 @@ from ..config import NimbusConfig
 from ..leader.known_leader import KnownLeader
 from ..leader_api import LeaderApi
 from ..metrics import NimbusMetrics
+from ..state_queries import StateQueries
 from . import openapi, requests
 from .auth import Authorizer
 from .endpoint import PREFIX, Endpoint
@@ -72,6 +73,7 @@ class WebApplication:
         readiness: Readiness,
         metrics: NimbusMetrics,
         leader_api: LeaderApi,
+        state_queries: StateQueries,
         known: KnownLeader,
         store: Store,
         config: NimbusConfig,
@@ -84,7 +86,7 @@ class WebApplication:
         self._version = version
         self._own_place = f"{config.host}:{http_port}"
         self._authorizer = Authorizer(keeper)
-        self._handlers = Handlers(leader_api, store, config, http_port)
+        self._handlers = Handlers(leader_api, state_queries, store, config, http_port)
         self._recent: TtlCache[Hashable, tuple[str, bytes]] = TtlCache(  # content type and text
             _FRESH_S, max_entries=_MAX_CACHED, max_weight=_MAX_CACHED_BYTES, weigh=lambda built: len(built[1])
         )

@@ -24,7 +24,21 @@ from ..leader import lifecycle
 from ..leader_api import LeaderApi
 from ..masking import masked
 from ..prometheus_sd import targets
-from . import ackers, actions, cluster, component, health, letters, logs, overview, progress, topology, visualization
+from ..state_queries import StateQueries
+from . import (
+    ackers,
+    actions,
+    cluster,
+    component,
+    health,
+    letters,
+    logs,
+    overview,
+    progress,
+    states,
+    topology,
+    visualization,
+)
 from .formatting import dumps_link
 from .letter_stores import LetterStore, LetterStores
 from .requests import ApiCall, StoreFailedError
@@ -36,8 +50,11 @@ from .topology import Topology
 class Handlers:
     """One method per endpoint of routes.py."""
 
-    def __init__(self, leader_api: LeaderApi, store: Store, config: NimbusConfig, http_port: int) -> None:
+    def __init__(
+        self, leader_api: LeaderApi, state_queries: StateQueries, store: Store, config: NimbusConfig, http_port: int
+    ) -> None:
         self._leader_api = leader_api
+        self._state_queries = state_queries
         self._store = store
         self._config = config
         self._http_port = http_port
@@ -147,6 +164,14 @@ class Handlers:
         ids = progress.ids_of(found, "checkpoint", "state_id")
         stored = await asyncio.to_thread(stored_checkpoints, self._store, found.record, ids)
         return progress.checkpoints(found, *stored)
+
+    async def state(self, call: ApiCall) -> Any:
+        record, asked = (await self._leader_api.view()).record(call.path["id"]), states.question(call)
+        try:
+            reply = await self._state_queries.read(record, asked)
+        except UnavailableError as error:
+            raise StoreFailedError(str(error)) from error
+        return states.page(asked.component, asked.is_live, reply)
 
     # Ackers
 

@@ -30,7 +30,7 @@ _FAILURES: Final = {
     "404": "The object in the path or the query does not exist",
     "409": "A conflicting operation is in progress",
     "413": "The body is too large",
-    "502": "A store of dead letters cannot be used",
+    "502": "A store of dead letters, or the worker of a state, cannot be used",
     "503": "No nimbus leads, or a daemon does not answer",
 }
 

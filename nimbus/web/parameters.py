@@ -5,6 +5,8 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tupletree.state.answers import DEFAULT_ENTRIES, MAX_ENTRIES
+
 from .formatting import ALL_TIME, WINDOWS
 from .letters import DEFAULT_LETTERS, MAX_LETTERS
 
@@ -54,6 +56,17 @@ LETTERS: Final[Query] = {
         False,
     ),
     "after": ({"type": "string"}, "the letters that follow: `next` of the response before", False),
+}
+STATE: Final[Query] = {
+    "key": ({"type": "string"}, "the value of this key, a text", False),
+    "keys": ({"type": "string"}, 'the values of these keys, as a JSON array: `["apple", 5, ["a", 1]]`', False),
+    "live": ({"type": "boolean", "default": False}, "uncommitted values; only with `key` or `keys`", False),
+    "limit": (
+        {"type": "integer", "minimum": 1, "maximum": MAX_ENTRIES, "default": DEFAULT_ENTRIES},
+        "without keys: at most so many entries",
+        False,
+    ),
+    "after": ({"type": "string"}, "the entries that follow: `next` of the response before", False),
 }
 ALL_LETTERS: Final[Query] = {
     **_OF_TOPOLOGY,

@@ -31,7 +31,10 @@ _YES: Final = frozenset({"1", "true", "yes"})
 
 
 class StoreFailedError(UnavailableError):
-    """A store of dead letters cannot be used. Its status is not 503, which tells a page that no nimbus leads."""
+    """A store of dead letters, or the worker of a state, does not answer.
+
+    The status is not 503, which tells a page that no nimbus leads.
+    """
 
 
 # Most specific type first.

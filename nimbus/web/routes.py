@@ -58,6 +58,8 @@ ENDPOINTS: Final = (
     _get("/topology/{id}/statuses", SEE_ONE, Handlers.statuses, schemas.STATUSES, "The latest status of each task"),
     _get("/topology/{id}/component/{component}", SEE_ONE, Handlers.component, schemas.COMPONENT_PAGE,
          "One component: windows, streams, executors, errors", query=parameters.WINDOWED),
+    _get("/topology/{id}/component/{component}/state", SEE_ONE, Handlers.state, schemas.STATE,
+         "Values of a component's state: of keys, or a page of entries", query=parameters.STATE, is_cached=False),
     _get("/topology/{id}/logconfig", SEE_ONE, Handlers.log_config, LEVELS, "The log levels that are set"),
     _get("/acker/summary", SEE, Handlers.acker_summary, schemas.ACKER_SUMMARY, "Every acker"),
     _get("/acker/{id}", SEE, Handlers.acker, schemas.ACKER_PAGE, "One acker and its shards"),

@@ -334,6 +334,14 @@ DUMPS: Final[Type] = {
     "port": "integer",
     "files": [{"name": "string", "size": "integer", "modifiedUnixSeconds": "number", "link": "string"}],
 }
+STATE: Final[Type] = {
+    "topologyId": "string",
+    "component": "string",
+    "live": "boolean",
+    "tasks": [{"index": "integer", "committedTxid": "integer?"}],
+    "entries": [{"task": "integer", "key": "any", "value": "any", "bytes": "integer", "leftOut": "boolean"}],
+    "next": "string?",
+}
 DEAD_LETTER_STORES: Final[Type] = {
     "stores": [{"name": "string", "address": "string", "count": "integer?", "error": "string"}]
 }

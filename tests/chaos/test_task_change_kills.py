@@ -16,7 +16,8 @@ import pytest
 from stateful_topology import stateful_topology, truth
 from test_stateful_words import RATE, SECONDS, SEEDS, await_committed, is_acked, workers
 
-from tupletree._checkpoints.record import load_checkpoint, namespace
+from tupletree._checkpoints.places import namespace_of
+from tupletree._checkpoints.record import load_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.client import TopologyStatus
 from tupletree.state.providers import open_state
@@ -89,7 +90,7 @@ def stored(cluster, conf):
     tasks, layout = checkpoint.tasks["count"], checkpoint.layouts.get("count", 0)
     counts = Counter()
     for index in range(tasks):
-        name = namespace(conf["topology.state.id"], "count", index, tasks, layout)
+        name = namespace_of(conf["topology.state.id"], "count", index, tasks, layout)
         _, state = open_state(name, conf, SimpleNamespace(conf=conf))
         for word, count in state.items():
             assert word not in counts, f"two tasks have counted {word}"

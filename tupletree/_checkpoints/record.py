@@ -36,7 +36,7 @@ class Checkpoint:
     """The stored checkpoint. ``tasks``: number of tasks of each component in the last whole checkpoint.
 
     ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last: part of
-    the names of its states (``namespace``). ``round``: a task that opens its state later refuses the steps of earlier
+    the names of its states (places.py). ``round``: a task that opens its state later refuses the steps of earlier
     rounds (worker/checkpoint/task_state.py).
     """
 
@@ -45,12 +45,6 @@ class Checkpoint:
     tasks: Mapping[str, int] = field(default_factory=dict)
     round: int = 0
     layouts: Mapping[str, int] = field(default_factory=dict)
-
-
-def namespace(state_id: str, component: str, index: int, tasks: int, layout: int) -> str:
-    """Return the name of the state of a task. ``index``: of the task, from 0. ``layout``: 0 for the first layout."""
-    folder = f"{component}@{layout}.{tasks}" if layout else component
-    return f"{state_id}/{folder}/{index}"
 
 
 class CheckpointRecord:

@@ -193,6 +193,7 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked
     _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # filtered by the user's rights
     _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
+    _NIMBUS + "ReadState": Row(Right.READ, by="name"),
     _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
     _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # topologies are filtered by the user's rights
     _NIMBUS + "FetchBundle": Row(Right.DAEMON),
@@ -210,6 +211,7 @@ CALLS: Final[dict[str, Row]] = {
     _ACKER + "DescribeLedger": Row(Right.KNOWN),
     _ACKER + "DropTopology": Row(Right.DAEMON),
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
+    _WORKER + "ReadState": Row(Right.WORKER, by="topology_id"),  # nimbus signs for the topology
 }
 """By the full gRPC method name."""
 

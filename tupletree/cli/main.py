@@ -49,6 +49,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and redistribute them."),
         "kill": _Entry("tupletree.cli.kill", "Stop topologies and remove them."),
         "dead-letters": _Entry("tupletree.cli.dead_letters", "Show, replay and drop messages that were given up."),
+        "state": _Entry("tupletree.cli.state", "Show values of a stateful component, committed or live."),
         "restart-worker": _Entry("tupletree.cli.restart_worker", "Restart one worker of a topology."),
     },
     "Debugging a running topology": {

@@ -5,7 +5,9 @@
         client.describe("word-count")
         client.kill("word-count", wait_secs=0)
 
-Every method calls the leading nimbus, which the client finds through any of the seeds. Errors are those of
+StateClient asks for values of the states of a running topology, StoredStates reads them from their store.
+
+NimbusClient and StateClient call the leading nimbus, which they find through any of the seeds. Errors are those of
 ``tupletree.errors``. A client is thread-safe.
 
 Methods return immutable dataclasses, all of which are exported here; the status of a topology, for example, is
@@ -28,6 +30,7 @@ from tupletree.client.results.cluster import (
     SupervisorSummary,
 )
 from tupletree.client.results.conversion import Result
+from tupletree.client.results.state import StateAnswer, StateEntry, UnknownValue
 from tupletree.client.results.statistics import (
     ComponentStats,
     InputStats,
@@ -64,6 +67,7 @@ from tupletree.client.results.topology import (
     TopologySummary,
     WorkerAssignment,
 )
+from tupletree.client.states import StateClient, StoredStates
 
 __all__ = [
     "AckerSummary",
@@ -95,6 +99,10 @@ __all__ = [
     "ShardAssignment",
     "ShardSummary",
     "SlotSummary",
+    "StateAnswer",
+    "StateClient",
+    "StateEntry",
+    "StoredStates",
     "StreamSpec",
     "StreamStats",
     "SupervisorSlots",
@@ -106,6 +114,7 @@ __all__ = [
     "TopologySpec",
     "TopologyStatus",
     "TopologySummary",
+    "UnknownValue",
     "WorkerAssignment",
     "WorkerSummary",
 ]

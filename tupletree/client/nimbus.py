@@ -6,32 +6,26 @@ import getpass
 import json
 import os
 import tempfile
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final
 
 import grpc
-from google.protobuf.message import Message
 
 from tupletree import bundle
-from tupletree._address import with_port
 from tupletree._checkpoints.settings import check_needs
 from tupletree._limits import MAX_NAME, shown
-from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
-from tupletree._security.current import Security
 from tupletree._silent_spouts import warnings_of
+from tupletree.client.leader import LeaderCalls, request_of
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
 from tupletree.component import Component
-from tupletree.config import TopologyConf, defaults, encode_conf, load, merge, topology_part, validate
-from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
+from tupletree.config import TopologyConf, defaults, encode_conf, merge, topology_part, validate
+from tupletree.errors import ConfigError, UsageError
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1 import (
     acker_pb2,
@@ -45,17 +39,13 @@ Progress = Callable[[int, int], None]
 """Called with the number of bytes sent and the total."""
 
 _Path = str | os.PathLike[str]
-_Reply = TypeVar("_Reply")
-_Request = TypeVar("_Request", bound=Message)
 
 _CALL_S: Final = 10.0
 _RESTART_S: Final = 15.0
-_GET_LEADER_S: Final = 2.0
 _CHUNK_BYTES: Final = 1024 * 1024
-_PAUSE_S: Final = 0.2
 
 
-class NimbusClient(SupervisorCalls):
+class NimbusClient(LeaderCalls, SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
@@ -65,33 +55,6 @@ class NimbusClient(SupervisorCalls):
         leader_timeout_s: the time that a call waits while nimbuses answer but none leads, as after the loss of a
             leader. If no nimbus answers, a call raises UnavailableError at once.
     """
-
-    def __init__(
-        self,
-        seeds: str | Sequence[str] | None = None,
-        conf: Mapping[str, Any] | None = None,
-        *,
-        leader_timeout_s: float = 30.0,
-    ) -> None:
-        if conf is None or "nimbus.seeds" not in conf:
-            conf = {**load(), **(conf or {})}
-        named = conf["nimbus.seeds"] if seeds is None else seeds
-        if isinstance(named, str):
-            named = [part.strip() for part in named.split(",") if part.strip()]
-        if not named:
-            raise ConfigError("there is no nimbus to connect to: pass seeds, or set nimbus.seeds")
-        port = int(conf.get("nimbus.port") or 6627)
-        self.seeds = [with_port(seed, port) for seed in named]
-        self._security = Security.of_client(conf)
-        self._leader_timeout_s = leader_timeout_s
-        self._leader: str | None = None
-        self._channels: dict[str, grpc.Channel] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def security(self) -> Security:
-        """The encryption and the identity that this client uses towards the cluster."""
-        return self._security
 
     def submit(
         self,
@@ -160,17 +123,17 @@ class NimbusClient(SupervisorCalls):
 
         The topology is stopped after ``wait_secs`` at the latest (None: the topology's message timeout).
         """
-        request = _request(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
+        request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
         return self._change(lambda stub: stub.Kill(request, timeout=_CALL_S))
 
     def activate(self, name: str) -> TopologyRecord:
         """Resume the spouts of a deactivated topology."""
-        request = _request(nimbus_pb2.ActivateRequest, name=name)
+        request = request_of(nimbus_pb2.ActivateRequest, name=name)
         return self._change(lambda stub: stub.Activate(request, timeout=_CALL_S))
 
     def deactivate(self, name: str) -> TopologyRecord:
         """Stop calling ``next_tuple``. Tuples in flight are still processed."""
-        request = _request(nimbus_pb2.DeactivateRequest, name=name)
+        request = request_of(nimbus_pb2.DeactivateRequest, name=name)
         return self._change(lambda stub: stub.Deactivate(request, timeout=_CALL_S))
 
     def rebalance(
@@ -190,7 +153,7 @@ class NimbusClient(SupervisorCalls):
             if number is not None and (not isinstance(number, int) or number < 1):
                 named = what if isinstance(what, str) and len(what) <= MAX_NAME else shown(what)
                 raise UsageError(f"rebalance: {named} must be at least 1 and a whole number, not {shown(number)}")
-        request = _request(
+        request = request_of(
             nimbus_pb2.RebalanceRequest,
             name=name,
             wait_s=_seconds(wait_secs),
@@ -210,24 +173,24 @@ class NimbusClient(SupervisorCalls):
         if not isinstance(levels, Mapping):
             raise UsageError(f"set_log_levels: levels is a mapping of loggers to LogLevel, not {shown(levels)}")
         messages = {logger: _level_message(level) for logger, level in levels.items()}
-        request = _request(nimbus_pb2.SetLogLevelsRequest, name=name, levels=messages, remove=remove)
+        request = request_of(nimbus_pb2.SetLogLevelsRequest, name=name, levels=messages, remove=remove)
         return self._change(lambda stub: stub.SetLogLevels(request, timeout=_CALL_S))
 
     def set_sampling(self, name: str, component: str, percent: float, until_unix_s: float = 0.0) -> TopologyRecord:
         """Log a percentage of the tuples that a component ("": every component) emits in its workers' events.jsonl."""
-        request = _request(
+        request = request_of(
             nimbus_pb2.SetSamplingRequest, name=name, component=component, percent=percent, until_unix_s=until_unix_s
         )
         return self._change(lambda stub: stub.SetSampling(request, timeout=_CALL_S))
 
     def set_tracing(self, name: str, one_in: int, until_unix_s: float = 0.0) -> TopologyRecord:
         """Trace one in ``one_in`` tuple trees hop by hop in the workers' events.jsonl; 0: none."""
-        request = _request(nimbus_pb2.SetTracingRequest, name=name, one_in=one_in, until_unix_s=until_unix_s)
+        request = request_of(nimbus_pb2.SetTracingRequest, name=name, one_in=one_in, until_unix_s=until_unix_s)
         return self._change(lambda stub: stub.SetTracing(request, timeout=_CALL_S))
 
     def restart_worker(self, name: str, host: str, port: int) -> None:
         """Kill the process of one worker of a topology; the supervisor starts a new process."""
-        request = _request(nimbus_pb2.RestartTopologyWorkerRequest, name=name, host=host, port=port)
+        request = request_of(nimbus_pb2.RestartTopologyWorkerRequest, name=name, host=host, port=port)
         self._call(lambda stub: stub.RestartWorker(request, timeout=_RESTART_S), retry=False)
 
     def configuration(self) -> dict[str, Any]:
@@ -244,7 +207,7 @@ class NimbusClient(SupervisorCalls):
 
     def describe(self, name: str) -> TopologyDescription:
         """Return everything the leader knows about one topology. Raises NotFoundError."""
-        request = _request(nimbus_pb2.DescribeTopologyRequest, name=name)
+        request = request_of(nimbus_pb2.DescribeTopologyRequest, name=name)
         return TopologyDescription.of(self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S)))
 
     def cluster(self) -> ClusterDescription:
@@ -257,11 +220,6 @@ class NimbusClient(SupervisorCalls):
         request = nimbus_pb2.DescribeHealthRequest()
         return ClusterHealth.of(self._call(lambda stub: stub.DescribeHealth(request, timeout=_CALL_S)))
 
-    def leader(self) -> str:
-        """Return the address of the leading nimbus, without using the cached address. Raises UnavailableError."""
-        self._leader = None
-        return self._find_leader(time.monotonic() + self._leader_timeout_s)
-
     def ledger(self, address: str) -> LedgerDescription:
         """Return the ledger contents of one acker service, by shard. Raises UnavailableError."""
         stub = acker_pb2_grpc.AckerStub(self._channel(address))
@@ -270,80 +228,8 @@ class NimbusClient(SupervisorCalls):
         except grpc.RpcError as error:
             raise from_rpc_error(error, f"acker at {address}") from None
 
-    def close(self) -> None:
-        """Close all connections. A later call opens new connections."""
-        with self._lock:
-            channels, self._channels = self._channels, {}
-        for open_channel in channels.values():
-            open_channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _channel(self, address: str) -> grpc.Channel:
-        with self._lock:
-            if address not in self._channels:
-                self._channels[address] = channel(address, self._security)
-            return self._channels[address]
-
     def _change(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], nimbus_pb2.TopologyReply]) -> TopologyRecord:
         return TopologyRecord.of(self._call(invoke).record)
-
-    def _call(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], _Reply], retry: bool = True) -> _Reply:
-        """Call the leader. If the leader is gone or deposed, find the next and retry, until the leader timeout."""
-        deadline = time.monotonic() + self._leader_timeout_s
-        while True:
-            address = self._find_leader(deadline)
-            try:
-                return invoke(nimbus_pb2_grpc.NimbusStub(self._channel(address)))
-            except grpc.RpcError as rpc_error:
-                error = from_rpc_error(rpc_error, f"nimbus at {address}")
-            self._leader = None
-            passing = isinstance(error, UnavailableError | AuthorityError)
-            if not retry or not passing or time.monotonic() >= deadline:
-                raise error
-            time.sleep(_PAUSE_S)
-
-    def _find_leader(self, deadline: float) -> str:
-        if self._leader is not None:
-            return self._leader
-        while True:
-            reasons: list[str] = []
-            answered = False
-            for seed in self.seeds:
-                address = seed
-                try:
-                    leader = self._get_leader(seed)
-                    answered = True
-                    if leader.address and not leader.is_me:
-                        # The seed may name a leader that has just died: ask the leader itself.
-                        address = leader.address
-                        leader = self._get_leader(address)
-                except grpc.RpcError as error:
-                    fault = from_rpc_error(error, f"nimbus at {address}")
-                    if isinstance(fault, ForbiddenError):
-                        raise fault from None
-                    reasons.append(str(fault))
-                    continue
-                if leader.is_me:
-                    self._leader = address
-                    return address
-                reasons.append(f"nimbus at {address} answers and does not lead (GET /readyz of its HTTP port says why)")
-            why = "; ".join(dict.fromkeys(reasons))
-            if not answered:
-                raise UnavailableError(why)
-            if time.monotonic() >= deadline:
-                raise UnavailableError(f"no nimbus leads; see 'tupletree health': {why}")
-            time.sleep(_PAUSE_S)
-
-    def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:
-        stub = nimbus_pb2_grpc.NimbusStub(self._channel(address))
-        return stub.GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=_GET_LEADER_S)
 
 
 def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -355,22 +241,10 @@ def _checked_conf(conf: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _request(kind: type[_Request], **fields: Any) -> _Request:
-    """Return a message with these fields. Raises UsageError naming the field whose value the message cannot hold."""
-    request = kind()
-    for field, value in fields.items():
-        try:
-            request.MergeFrom(kind(**{field: value}))
-        except (TypeError, ValueError, OverflowError) as error:
-            call = kind.__name__.removesuffix("Request")
-            raise UsageError(f"{call}: {field} cannot be {shown(value)}: {str(error)[:200]}") from None
-    return request
-
-
 def _level_message(level: LogLevel | topology_pb2.LogLevel) -> topology_pb2.LogLevel:
     if not isinstance(level, LogLevel):
         return level
-    return _request(
+    return request_of(
         topology_pb2.LogLevel, level=level.level, reset_level=level.reset_level, until_unix_s=level.until_unix_s
     )
 

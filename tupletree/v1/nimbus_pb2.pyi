@@ -506,3 +506,29 @@ class WorkerReportReply(_message.Message):
     wants_all: bool
     next_after_s: float
     def __init__(self, epoch: _Optional[int] = ..., takes_changes: bool = ..., wants_all: bool = ..., next_after_s: _Optional[float] = ...) -> None: ...
+
+class ReadStateRequest(_message.Message):
+    __slots__ = ("name", "component", "is_live", "keys", "after", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    IS_LIVE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    component: str
+    is_live: bool
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    after: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ReadStateReply(_message.Message):
+    __slots__ = ("tasks", "next", "topology_id")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskState]
+    next: str
+    topology_id: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskState, _Mapping]]] = ..., next: _Optional[str] = ..., topology_id: _Optional[str] = ...) -> None: ...

@@ -109,6 +109,11 @@ class NimbusStub(object):
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
                 _registered_method=True)
+        self.ReadState = channel.unary_unary(
+                '/tupletree.v1.Nimbus/ReadState',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.FromString,
+                _registered_method=True)
         self.GetConfiguration = channel.unary_unary(
                 '/tupletree.v1.Nimbus/GetConfiguration',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
@@ -221,6 +226,14 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadState(self, request, context):
+        """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
+        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetConfiguration(self, request, context):
         """What the leader was started with, secrets masked. Deadline: 10 s.
         """
@@ -316,6 +329,11 @@ def add_NimbusServicer_to_server(servicer, server):
                     servicer.DescribeHealth,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.SerializeToString,
+            ),
+            'ReadState': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadState,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.SerializeToString,
             ),
             'GetConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.GetConfiguration,
@@ -710,6 +728,33 @@ class Nimbus(object):
             '/tupletree.v1.Nimbus/DescribeHealth',
             tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/ReadState',
+            tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -66,6 +66,10 @@ class NimbusStub:
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]
     DescribeHealth: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+    ReadState: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]
+    """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
+    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+    """
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
@@ -102,6 +106,10 @@ class NimbusAsyncStub(NimbusStub):
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]  # type: ignore[assignment]
     DescribeHealth: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]  # type: ignore[assignment]
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+    ReadState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]  # type: ignore[assignment]
+    """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
+    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+    """
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]  # type: ignore[assignment]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
@@ -219,6 +227,16 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.DescribeHealthReply, _abc.Awaitable[_nimbus_pb2.DescribeHealthReply]]:
         """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+
+    @_abc_1.abstractmethod
+    def ReadState(
+        self,
+        request: _nimbus_pb2.ReadStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.ReadStateReply, _abc.Awaitable[_nimbus_pb2.ReadStateReply]]:
+        """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
+        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+        """
 
     @_abc_1.abstractmethod
     def GetConfiguration(

@@ -349,3 +349,25 @@ class ComponentError(_message.Message):
     count: int
     first_unix_s: float
     def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ...) -> None: ...
+
+class TaskState(_message.Message):
+    __slots__ = ("index", "committed", "entries", "has_more")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    committed: int
+    entries: _containers.RepeatedCompositeFieldContainer[StateEntry]
+    has_more: bool
+    def __init__(self, index: _Optional[int] = ..., committed: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[StateEntry, _Mapping]]] = ..., has_more: bool = ...) -> None: ...
+
+class StateEntry(_message.Message):
+    __slots__ = ("key", "value", "size")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    size: int
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., size: _Optional[int] = ...) -> None: ...

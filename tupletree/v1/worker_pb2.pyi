@@ -1,9 +1,36 @@
+from tupletree.v1 import topology_pb2 as _topology_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class ReadTaskStatesRequest(_message.Message):
+    __slots__ = ("topology_id", "component", "indexes", "is_live", "keys", "after", "limit", "max_bytes")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    INDEXES_FIELD_NUMBER: _ClassVar[int]
+    IS_LIVE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    component: str
+    indexes: _containers.RepeatedScalarFieldContainer[int]
+    is_live: bool
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    after: bytes
+    limit: int
+    max_bytes: int
+    def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[bytes] = ..., limit: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class ReadTaskStatesReply(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskState]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskState, _Mapping]]] = ...) -> None: ...
 
 class TransferRequest(_message.Message):
     __slots__ = ("hello", "frame")

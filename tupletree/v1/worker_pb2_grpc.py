@@ -44,6 +44,11 @@ class WorkerStub(object):
                 request_serializer=tupletree_dot_v1_dot_worker__pb2.TransferRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_worker__pb2.TransferStatus.FromString,
                 _registered_method=True)
+        self.ReadState = channel.unary_unary(
+                '/tupletree.v1.Worker/ReadState',
+                request_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
@@ -56,6 +61,14 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadState(self, request, context):
+        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
+        UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -63,6 +76,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Transfer,
                     request_deserializer=tupletree_dot_v1_dot_worker__pb2.TransferRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_worker__pb2.TransferStatus.SerializeToString,
+            ),
+            'ReadState': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadState,
+                    request_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,6 +109,33 @@ class Worker(object):
             '/tupletree.v1.Worker/Transfer',
             tupletree_dot_v1_dot_worker__pb2.TransferRequest.SerializeToString,
             tupletree_dot_v1_dot_worker__pb2.TransferStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Worker/ReadState',
+            tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.SerializeToString,
+            tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,12 +47,20 @@ class WorkerStub:
     def __new__(cls, channel: _aio.Channel) -> WorkerAsyncStub: ...
     Transfer: _grpc.StreamStreamMultiCallable[_worker_pb2.TransferRequest, _worker_pb2.TransferStatus]
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
+    ReadState: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]
+    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
+    UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Transfer: _aio.StreamStreamMultiCallable[_worker_pb2.TransferRequest, _worker_pb2.TransferStatus]  # type: ignore[assignment]
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
+    ReadState: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]  # type: ignore[assignment]
+    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
+    UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+    """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -62,5 +70,15 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.TransferStatus], _abc.AsyncIterator[_worker_pb2.TransferStatus]]:
         """One stream for each sending worker. No deadline: it lives as long as both workers."""
+
+    @_abc_1.abstractmethod
+    def ReadState(
+        self,
+        request: _worker_pb2.ReadTaskStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReadTaskStatesReply, _abc.Awaitable[_worker_pb2.ReadTaskStatesReply]]:
+        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
+        UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+        """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.settings import state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import Component, Spout, StatefulBolt, is_positioned
@@ -95,13 +96,20 @@ def _stored_checkpoint(task: Task) -> Checkpoint:
 
 
 def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:
-    """Open the state of a task in the stored layout.
+    """Open the state of a task. Raises as ``namespace_of_task`` and ``StateProvider.new_state``."""
+    from tupletree.state.providers import open_state  # imports the configured provider's dependencies alone
+
+    return open_state(namespace_of_task(task), task.context.conf, task.context)
+
+
+def namespace_of_task(task: Task) -> str:
+    """Return the namespace of a task's state in the stored layout.
 
     Raises:
         Refused: the component had another number of tasks at the stored checkpoint, and its states were not moved yet.
+        UnavailableError: the checkpoint cannot be read.
     """
-    from tupletree._checkpoints.record import namespace
-    from tupletree.state.providers import is_durable, open_state  # imports the configured provider's dependencies alone
+    from tupletree.state.providers import is_durable  # imports the configured provider's dependencies alone
 
     context = task.context
     component, layout = context.component_id, 0
@@ -111,5 +119,4 @@ def _open_state(task: Task) -> tuple[StateProvider, KeyValueState[Any, Any]]:
         if stored.tasks.get(component, tasks) != tasks:
             raise Refused(f"the stored checkpoint is of {stored.tasks[component]} tasks, and there are {tasks}")
         layout = stored.layouts.get(component, 0) if component in stored.tasks else 0
-    name = namespace(state_id(context.conf, context.topology_id), component, context.task_index, tasks, layout)
-    return open_state(name, context.conf, context)
+    return namespace_of(state_id(context.conf, context.topology_id), component, context.task_index, tasks, layout)

@@ -34,7 +34,7 @@ from ..core.output_streams import OutBuffer
 from ..core.task import Environment, Task, TaskFailedError
 from ..core.tree_tracker import TreeTracker
 from .barriers import Arrival, Barriers, StepDecision
-from .task_state import Refused
+from .task_state import Refused, TaskState
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,11 @@ class Participant:
 
     has_state: ClassVar[bool] = False
     """True if no tuple may be executed before INITSTATE, in either mode."""
+
+    @property
+    def task_state(self) -> TaskState | None:
+        """The state of the task; None if the component has none."""
+        return None
 
     @property
     def is_ready(self) -> bool:

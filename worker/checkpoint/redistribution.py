@@ -18,7 +18,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from tupletree._checkpoints.coordinator import Phase
-from tupletree._checkpoints.record import Checkpoint, namespace
+from tupletree._checkpoints.places import namespace_of
+from tupletree._checkpoints.record import Checkpoint
 from tupletree._wire.codec import decode_value, encode_columns, encode_value
 from tupletree._wire.value_hash import hash_values
 from tupletree.component import Component, Spout, StatefulBolt, is_divisible
@@ -79,7 +80,7 @@ def redistribute(
 
 
 def _names(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
-    return [namespace(state_id, component, index, tasks, layout) for index in range(tasks)]
+    return [namespace_of(state_id, component, index, tasks, layout) for index in range(tasks)]
 
 
 def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], names: Sequence[str]) -> None:

@@ -43,6 +43,10 @@ class SpoutParticipant(Participant):
         task.tell_acked = self._acked_later
         task.tell_failed = self._failed_now
 
+    @property
+    def task_state(self) -> TaskState | None:
+        return self._state
+
     def perform(self, step: Step) -> None:
         if self._state is not None:
             self._state.at(step)

@@ -43,6 +43,10 @@ class StatefulParticipant(Participant):
             task.ack_updates = AckUpdates()
 
     @property
+    def task_state(self) -> TaskState:
+        return self._state
+
+    @property
     def _bolt(self) -> StatefulBolt:
         return cast(StatefulBolt, self._bolt_task.bolt)  # recovery may replace the bolt
 

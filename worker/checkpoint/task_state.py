@@ -43,6 +43,11 @@ class TaskState:
         """The state, opened if necessary. Raises as StateProvider.new_state does."""
         return self._open()[1]
 
+    @property
+    def opened(self) -> Opened | None:
+        """The provider and the state, if they are open. Any thread."""
+        return self._opened
+
     def _open(self) -> Opened:
         if self._opened is None:
             provider, state = self._open_state()

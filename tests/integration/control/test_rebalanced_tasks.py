@@ -14,7 +14,8 @@ import pytest
 from counted_lines import counted_lines
 
 from tests.integration.control.conftest import Console
-from tupletree._checkpoints.record import Checkpoint, namespace, stored_checkpoint
+from tupletree._checkpoints.places import namespace_of
+from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.state.providers import open_state
 from tupletree.testing import DevCluster, wait_until
@@ -30,7 +31,7 @@ def counts(conf: Mapping[str, Any], checkpoint: Checkpoint) -> list[Counter[str]
     tasks, layout = checkpoint.tasks["count"], checkpoint.layouts["count"]
     found = []
     for index in range(tasks):
-        name = namespace("lines", "count", index, tasks, layout)
+        name = namespace_of("lines", "count", index, tasks, layout)
         _, state = open_state(name, conf, SimpleNamespace(conf=conf))  # type: ignore[arg-type]
         with contextlib.closing(state):
             if checkpoint.phase == "committing" and state.prepared == checkpoint.txid:

@@ -17,8 +17,8 @@ from tupletree._coord.acls import open_nodes
 from tupletree._coord.session import connect, disconnect
 from tupletree._rpc.channels import channel
 from tupletree._security.rights import CALLS, PAGES, Acl, Right, refusal
-from tupletree.client import NimbusClient
-from tupletree.errors import ForbiddenError, UnauthenticatedError
+from tupletree.client import NimbusClient, StateClient
+from tupletree.errors import ForbiddenError, NotFoundError, UnauthenticatedError
 from tupletree.nimbus.web.endpoint import PREFIX, Endpoint
 from tupletree.nimbus.web.routes import ENDPOINTS
 from tupletree.testing import DevCluster, wait_until
@@ -244,6 +244,21 @@ def test_a_worker_gives_no_life_sign_for_another_topology_s(site: Site) -> None:
             supervisor_pb2_grpc.SupervisorStub(opened).Beat(request, timeout=20)
     assert isinstance(refused.value, grpc.Call)
     assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_nimbus_asks_the_workers_of_a_state_for_those_who_may_see_the_topology(site: Site) -> None:
+    for name, kind in (
+        ("owner", NotFoundError),
+        ("topology.readonly.users", NotFoundError),
+        ("reads everything", NotFoundError),
+        ("another user", ForbiddenError),
+        ("metrics", ForbiddenError),
+    ):
+        conf = {**site.cluster.conf, "security.token": site.token(site.principal(name))}
+        with StateClient(conf=conf) as states, pytest.raises(kind) as refused:
+            states.get("numbers", "sink", "a key")
+        if kind is NotFoundError:  # which a worker of the topology says
+            assert str(refused.value) == "component 'sink' has no state"
 
 
 def test_a_request_that_is_too_large_is_refused(site: Site) -> None:

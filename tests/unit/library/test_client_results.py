@@ -55,6 +55,9 @@ UNPACKED = {  # replies that a method of the client takes apart, with all their 
     "ListLogsReply": {"files"},
     "SearchLogReply": {"match", "end"},
     "DumpStacksReply": {"text"},
+    "ReadStateReply": {"tasks", "next", "topology_id"},  # to a StateAnswer
+    "TaskState": {"index", "committed", "entries", "has_more"},
+    "StateEntry": {"key", "value", "size"},
 }
 INTERNAL = {  # replies to daemons, and what the client asks for itself
     "GetLeaderReply",

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tupletree import KeyedProcess, Spout, StatefulBolt, config
 from tupletree._checkpoints.coordinator import Phase
-from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, namespace, stored_checkpoint
+from tupletree._checkpoints.places import namespace_of
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, stored_checkpoint
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree._wire.codec import decode_value, encode_value
@@ -192,7 +193,7 @@ def stored(component: str, tasks: int) -> list[dict[Any, Any]]:
     """The committed entries of each task, by the stored checkpoint."""
     checkpoint = stored_checkpoint(world.store, ID)
     assert checkpoint.tasks[component] == tasks
-    names = [namespace(ID, component, index, tasks, checkpoint.layouts.get(component, 0)) for index in range(tasks)]
+    names = [namespace_of(ID, component, index, tasks, checkpoint.layouts.get(component, 0)) for index in range(tasks)]
     assert all(world.states[name].committed == TXID for name in names)
     return [
         {decode_value(key): decode_value(value) for key, value in world.states[name].entries.items()} for name in names
