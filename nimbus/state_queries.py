@@ -12,6 +12,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import grpc.aio
@@ -23,7 +24,7 @@ from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security, current
 from tupletree._security.tokens import own_token
-from tupletree.errors import NotFoundError, UnavailableError, UsageError
+from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of_record
 from tupletree.state.answers import (
     DEFAULT_ENTRIES,
@@ -41,6 +42,9 @@ from tupletree.v1.worker_pb2_grpc import WorkerStub
 
 from .cluster_view import ClusterView
 from .leader_api import LeaderApi
+
+MAX_REPLY_BYTES: Final = 16 * MAX_BYTES
+"""Of keys and values in the answer of one worker: keys in a state are of any size, and have to be named."""
 
 CALL_S: Final = 6.0
 LIST_S: Final = 2.0
@@ -88,7 +92,7 @@ class StateQueries:
                 component=asked.component,
                 indexes=those,
                 is_live=asked.is_live,
-                keys=asked.keys,
+                keys=dict.fromkeys(asked.keys),
                 max_bytes=MAX_BYTES,
             )
             for address, those in workers.items()
@@ -139,6 +143,9 @@ class StateQueries:
             reply: worker_pb2.ReadTaskStatesReply = await stub.ReadState(request, timeout=CALL_S)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"worker at {address}") from None
+        fault = fault_of(reply, request)
+        if fault:
+            raise ProtocolError(f"worker at {address} gave an answer that {fault}")
         return reply
 
     def _channel(self, view: ClusterView, topology_id: str, address: str) -> grpc.aio.Channel:
@@ -180,6 +187,23 @@ def workers_of(
             )
         found.setdefault(address, []).append(index)
     return found
+
+
+def fault_of(reply: worker_pb2.ReadTaskStatesReply, request: worker_pb2.ReadTaskStatesRequest) -> str:
+    """Return what is wrong with the answer of a worker, which may run any code; "" if nothing is."""
+    if [task.index for task in reply.tasks] != list(request.indexes):
+        return "is not of the tasks that were asked"
+    size = sum(len(entry.key) + len(entry.value) for task in reply.tasks for entry in task.entries)
+    if size > MAX_REPLY_BYTES:
+        return f"has {size:,} bytes of keys and values, more than {MAX_REPLY_BYTES:,}"
+    for task in reply.tasks:
+        keys = [entry.key for entry in task.entries]
+        if request.keys:
+            if not set(keys) <= set(request.keys) or len(set(keys)) < len(keys):
+                return "has keys that were not asked for, or one twice"
+        elif len(keys) > request.limit or any(key <= before for before, key in pairwise([request.after, *keys])):
+            return "has more entries than were asked for, or not in the order of their keys"
+    return ""
 
 
 def fitting(tasks: Sequence[pb.TaskState]) -> list[pb.TaskState]:

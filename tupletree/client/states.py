@@ -24,6 +24,7 @@ from tupletree.errors import NotFoundError, UsageError
 from tupletree.state.answers import (
     DEFAULT_ENTRIES,
     MAX_BYTES,
+    MAX_KEY_BYTES,
     MAX_KEYS,
     Budget,
     TaskAnswer,
@@ -57,7 +58,7 @@ class StateClient(LeaderCalls):
         ``live``: the values that the bolt has now, instead of those of the last checkpoint.
         """
         answers = []
-        for part in _parts(list(map(encode_key, keys))):
+        for part in _parts(keys):
             answer = self._ask(name=name, component=component, keys=part, is_live=live)
             if len(part) > 1:
                 for key in dict.fromkeys(one.encoded_key for one in answer.entries if _would_fit(one)):
@@ -94,10 +95,10 @@ class StoredStates:
 
     def get(self, state_id: str, component: str, *keys: Any) -> StateAnswer:
         """Return the values of keys. ``state_id``: the topology's ``topology.state.id``, by default its name."""
-        encoded = list(map(encode_key, keys))
+        parts = _parts(keys)
         names, is_committed = self._namespaces(state_id, component)
         answers = []
-        for part in _parts(encoded):
+        for part in parts:
             found: list[TaskAnswer] = []
             for index in indexes_of(part, len(names)):
                 with self._reader(names[index], is_committed) as reader:
@@ -160,10 +161,16 @@ class StoredStates:
             yield reader
 
 
-def _parts(keys: Sequence[bytes]) -> list[Sequence[bytes]]:
+def _parts(keys: Sequence[Any]) -> list[list[bytes]]:
+    """Encode keys, and split them into questions. Raises UsageError for an invalid key, or without a key."""
     if not keys:
         raise UsageError("get needs a key or more; scan returns the entries of a state")
-    return [keys[at : at + MAX_KEYS] for at in range(0, len(keys), MAX_KEYS)]
+    parts: list[list[bytes]] = [[]]
+    for key in dict.fromkeys(map(encode_key, keys)):
+        if len(parts[-1]) >= MAX_KEYS or sum(map(len, parts[-1])) + len(key) > MAX_KEY_BYTES:
+            parts.append([])
+        parts[-1].append(key)
+    return parts
 
 
 def _would_fit(entry: StateEntry) -> bool:

@@ -94,12 +94,12 @@ def decode_key(encoded: bytes) -> Any:
 
 
 def check_keys(keys: Sequence[bytes]) -> None:
-    """Check the number and the sizes of encoded keys. Raises UsageError."""
+    """Check the number and the bytes of encoded keys. Raises UsageError."""
     if not 1 <= len(keys) <= MAX_KEYS:
         raise UsageError(f"ask for 1 to {MAX_KEYS} keys at once, not {len(keys):,}")
-    longest = max(map(len, keys))
-    if longest > MAX_KEY_BYTES:
-        raise UsageError(f"a key may take {MAX_KEY_BYTES:,} bytes, not {longest:,}")
+    size = sum(map(len, keys))
+    if size > MAX_KEY_BYTES:
+        raise UsageError(f"the keys of a question may take {MAX_KEY_BYTES:,} bytes, not {size:,}")
 
 
 def check_limit(limit: int) -> None:

@@ -151,6 +151,7 @@ def test_an_answer_names_tasks_and_checkpoints(scene: Scene) -> None:
     assert sorted(answer.committed) == [0, 1, 2]
     assert all(txid is not None and txid > 0 for txid in answer.committed.values())
     assert scene.states.get(NAME, "count", "missing").entries == ()
+    assert [one.value for one in scene.states.get(NAME, "count", "apple", "apple").entries] == [2]
     seen = scene.states.get(NAME, "seen", "apple")
     assert [(one.task, one.value) for one in seen.entries] == [(0, 2), (1, 2)]
 
@@ -217,7 +218,11 @@ def test_wrong_questions_get_a_sentence(scene: Scene) -> None:
             UsageError,
             "a state has no key 1.5: a key must be a str, bytes, an int or a tuple of these",
         ),
-        (lambda: states.get(NAME, "count", "x" * 70_000), UsageError, "a key may take 65,536 bytes, not 70,005"),
+        (
+            lambda: states.get(NAME, "count", "x" * 70_000),
+            UsageError,
+            "the keys of a question may take 65,536 bytes, not 70,005",
+        ),
         (lambda: states.scan(NAME, "count", limit=1001), UsageError, "a page has 1 to 1,000 entries, not 1,001"),
         (lambda: states.scan(NAME, "count", after="x"), UsageError, "'x' is no position in a state"),
     ):

@@ -22,8 +22,9 @@ from tupletree._wire.codec import encode_value
 from tupletree._wire.plain_form import key_of, plain_form, shown_form
 from tupletree.attempt import TransactionAttempt
 from tupletree.client.results.state import UnknownValue, answer_of
+from tupletree.client.states import _parts
 from tupletree.errors import ProtocolError, UnavailableError, UsageError
-from tupletree.nimbus.state_queries import fitting, workers_of
+from tupletree.nimbus.state_queries import MAX_REPLY_BYTES, fault_of, fitting, workers_of
 from tupletree.nimbus.web import states
 from tupletree.nimbus.web.requests import ApiCall
 from tupletree.state.answers import (
@@ -40,7 +41,7 @@ from tupletree.state.answers import (
     read_page,
 )
 from tupletree.state.reader import MappingReader
-from tupletree.v1 import nimbus_pb2
+from tupletree.v1 import nimbus_pb2, worker_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 KEYS = st.recursive(
@@ -243,6 +244,49 @@ def test_answers_of_many_workers_are_bounded_together() -> None:
     ]
     kept = [bool(task.entries[0].value) for task in fitting(tasks)]
     assert kept == [True, True, False, False]
+
+
+NOT_IN_ORDER = "has more entries than were asked for, or not in the order of their keys"
+
+
+@pytest.mark.parametrize(
+    ("asked", "entries", "fault"),
+    [
+        ({"keys": [b"a", b"b"]}, [], ""),
+        ({"keys": [b"a", b"b"]}, [b"b", b"a"], ""),
+        ({"keys": [b"a", b"b"]}, [b"c"], "has keys that were not asked for, or one twice"),
+        ({"keys": [b"a", b"b"]}, [b"a", b"a"], "has keys that were not asked for, or one twice"),
+        ({"limit": 2}, [b"a", b"b"], ""),
+        ({"limit": 2}, [b"a", b"b", b"c"], NOT_IN_ORDER),
+        ({"limit": 2}, [b"b", b"a"], NOT_IN_ORDER),
+        (
+            {"limit": 2, "after": b"b"},
+            [b"b"],
+            NOT_IN_ORDER,
+        ),
+        ({"limit": 2, "indexes": [1]}, [], "is not of the tasks that were asked"),
+        ({"limit": 2, "indexes": [0, 1]}, [], "is not of the tasks that were asked"),
+    ],
+)
+def test_an_answer_of_a_worker_is_checked(asked: dict[str, Any], entries: list[bytes], fault: str) -> None:
+    request = worker_pb2.ReadTaskStatesRequest(**{"indexes": [0], **asked})
+    task = pb.TaskState(entries=[pb.StateEntry(key=key, value=b"\1", size=1) for key in entries])
+    assert fault_of(worker_pb2.ReadTaskStatesReply(tasks=[task]), request) == fault
+
+
+def test_an_answer_of_a_worker_has_bounded_bytes() -> None:
+    request = worker_pb2.ReadTaskStatesRequest(indexes=[0], limit=5)
+    task = pb.TaskState(entries=[pb.StateEntry(key=b"k", value=bytes(MAX_REPLY_BYTES))])
+    assert fault_of(worker_pb2.ReadTaskStatesReply(tasks=[task]), request).startswith("has 16,000,001 bytes of keys")
+
+
+def test_many_keys_are_several_questions() -> None:
+    assert [len(part) for part in _parts([*range(250), 5, 5])] == [100, 100, 50]
+    assert [len(part) for part in _parts([b"x" * 40_000, b"a", b"y" * 40_000, b"z" * 65_000])] == [2, 1, 1]
+    for part in _parts(["k" * number for number in range(1000)]):
+        check_keys(part)
+    with pytest.raises(UsageError, match="get needs a key or more"):
+        _parts([])
 
 
 def test_tasks_are_asked_at_the_address_of_their_worker() -> None:
