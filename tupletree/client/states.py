@@ -147,8 +147,8 @@ class StoredStates:
                 f"the last checkpoint of state id '{state_id}' has no component {shown(component)}; it has {names}"
             )
         layout = checkpoint.layouts.get(component, 0)
-        names = [namespace_of(state_id, component, index, tasks, layout) for index in range(tasks)]
-        return names, checkpoint.phase is Phase.COMMITTED and checkpoint.txid > 0
+        namespaces = [namespace_of(state_id, component, index, tasks, layout) for index in range(tasks)]
+        return namespaces, checkpoint.phase is Phase.COMMITTED and checkpoint.txid > 0
 
     @contextlib.contextmanager
     def _reader(self, namespace: str, is_committed: bool) -> Iterator[StateReader]:

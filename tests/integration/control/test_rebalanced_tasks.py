@@ -17,6 +17,7 @@ from tests.integration.control.conftest import Console
 from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
+from tupletree.client import StateClient
 from tupletree.state.providers import open_state
 from tupletree.testing import DevCluster, wait_until
 
@@ -100,6 +101,9 @@ def test_counts_and_positions_go_on_with_other_tasks(
     wait_until(lambda: stored(cluster).txid > txid + 1 and has_all(), 60, what="all lines are read")
     txid = stored(cluster).txid
     wait_until(lambda: stored(cluster).txid > txid + 1, 30, what="a checkpoint has all of them")
+    line = "7 of 3"
+    (answer,) = StateClient(cluster.client.seeds).get("lines", "count", line).entries
+    assert (answer.key, answer.value, answer.task) == (line, written[line], 0)
     cluster.client.kill("lines", wait_secs=0)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="the workers end")
     assert sum(counts(conf, stored(cluster)), Counter()) == written
