@@ -1,4 +1,4 @@
-"""IntervalJoin and TableJoin on their own: examples, what is kept how long, and what is refused."""
+"""IntervalJoin and TableJoin on their own: examples, and what is kept how long."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from join_scene import SOURCES, Ads, Named, NamedOrNot, Versioned
 from keyed_driver import Driver
 
-from tupletree import FailedException, IntervalJoin, TableJoin, TopologyBuilder
-from tupletree.component import Component
+from tupletree import FailedException
 from tupletree.errors import TopologyError
-from tupletree.testing import FeederSpout, complete_topology, make_tuple
+from tupletree.testing import make_tuple
 from tupletree.tuples import Tuple
-
-SOURCES = {"views": [1], "clicks": [2]}
-
-
-class Ads(IntervalJoin):
-    key, event_time, late_stream = "user", "at", "late"
-    max_lag = dt.timedelta(0)
-    left, right = "views", "clicks"
-    before, after = dt.timedelta(milliseconds=2), dt.timedelta(milliseconds=10)
-    outputs = ["user", "ad", "clicked"]
-
-    def join(self, left: Any, right: Any) -> Iterator[list[Any]]:
-        one = left or right
-        yield [one["user"], one["n"], (left is not None, right is not None)]
 
 
 def view(driver: Driver, at: Any, n: int = 0, user: Any = "ann", source: str = "views") -> list[list[Any]]:
@@ -195,27 +181,6 @@ def test_a_key_with_many_tuples_has_them_in_several_entries_and_one_timer() -> N
     assert keys(driver) == {"clock"}
 
 
-class Named(TableJoin):
-    key = "user"
-    stream, table = "views", "clicks"
-    outputs = ["n", "row"]
-
-    def join(self, left: Any, row: Any) -> Iterator[list[Any]]:
-        yield [left["n"], row and row["n"]]
-
-    def deleted(self, tup: Tuple) -> bool:
-        return bool(tup["n"] == -1)
-
-
-class NamedOrNot(Named):
-    kind = "left"
-
-
-class Versioned(NamedOrNot):
-    event_time, max_lag, late_stream = "at", dt.timedelta(milliseconds=3), "late"
-    versioned = True
-
-
 def test_a_tuple_is_joined_with_the_newest_row_that_has_arrived() -> None:
     driver = Driver(Named(), SOURCES)
     assert view(driver, 9, 1) == []
@@ -287,128 +252,3 @@ def test_only_the_newest_version_is_kept_behind_the_watermark_and_no_deletion() 
     reach(driver, 113)
     assert driver.value("ann")[1][2][:2] == [[109], [{"user": "ann", "at": 109, "n": 7}]]
     assert keys(driver) == {"ann", "clock"}
-
-
-def join_of(sides: Any, tasks: int = 2, **groupings: Any) -> None:
-    """Build a topology of a join with inputs by groupings."""
-    builder = TopologyBuilder()
-    for source in ("views", "clicks", "orders"):
-        builder.set_spout(source, FeederSpout(["user", "at", "n"]))
-    declarer = builder.set_bolt("join", sides, tasks)
-    for source, grouping in groupings.items():
-        grouping(declarer, source)
-    builder.create_topology()
-
-
-def by(*fields: str) -> Any:
-    return lambda declarer, source: declarer.fields_grouping(source, fields)
-
-
-def to_one(declarer: Any, source: str) -> None:
-    declarer.global_grouping(source)
-
-
-@pytest.mark.parametrize("join", [Ads, Named, Versioned])
-def test_a_join_with_exactly_its_two_inputs_is_built(join: type[Component]) -> None:
-    join_of(join(), views=by("user"), clicks=by("user"))
-    join_of(join(), views=to_one, clicks=to_one)
-    join_of(join(), 1, views=by("user"), clicks=to_one)
-
-
-@pytest.mark.parametrize(
-    ("groupings", "fault"),
-    [
-        ({"views": by("user")}, "right is 'clicks', which is not an input of the bolt: give it a grouping"),
-        ({"clicks": by("user")}, "left is 'views', which is not an input of the bolt: give it a grouping"),
-        (
-            {"views": by("user"), "clicks": by("user"), "orders": by("user")},
-            "'orders' is an input, and the join has only 'views' and 'clicks'",
-        ),
-        (
-            {"views": by("user"), "clicks": to_one},
-            "fields grouping by 'user' on 'views' and global grouping on 'clicks' send tuples of one key to several "
-            "tasks: use a fields grouping by 'user' on each",
-        ),
-        (
-            {"views": by("user"), "clicks": by("n")},
-            "fields grouping by 'n' on 'clicks' sends tuples of one key to several tasks: use a fields grouping by "
-            "'user'",
-        ),
-    ],
-)
-def test_other_inputs_are_refused_when_the_topology_is_built(groupings: dict[str, Any], fault: str) -> None:
-    with pytest.raises(TopologyError) as refused:
-        join_of(Ads(), **groupings)
-    assert str(refused.value) == f"bolt 'join': {fault}"
-
-
-@pytest.mark.parametrize(
-    ("base", "attributes", "fault"),
-    [
-        (Ads, {"left": ""}, "left must be the id of a component, or (component, stream), not ''"),
-        (
-            Ads,
-            {"right": ("clicks", 1)},
-            "right must be the id of a component, or (component, stream), not ('clicks', 1)",
-        ),
-        (Ads, {"right": ("views", "default")}, "left and right are the same stream, and a join needs two"),
-        (Ads, {"kind": "right"}, "kind must be 'inner', 'left' or 'outer', not 'right'"),
-        (Named, {"kind": "outer"}, "kind must be 'inner' or 'left', not 'outer'"),
-        (Ads, {"before": None}, "before is missing: write before = timedelta(...) and after = timedelta(...)"),
-        (Ads, {"after": 5}, "after must be a timedelta, not 5"),
-        (Ads, {"after": dt.timedelta(-1)}, "no time is from 0:00:00.002000 before to -1 day, 0:00:00 after the left"),
-        (Ads, {"event_time": None, "max_lag": None, "late_stream": None}, "event_time is missing: set it to the name"),
-        (Ads, {"ttl": dt.timedelta(1)}, "ttl is not for an IntervalJoin"),
-        (Versioned, {"ttl": dt.timedelta(1)}, "ttl is not for a versioned table"),
-        (Versioned, {"versioned": dt.timedelta(1)}, "versioned must be True or False, not datetime.timedelta(days=1)"),
-        (Versioned, {"event_time": None, "max_lag": None, "late_stream": None}, "versioned needs it"),
-        (Named, {"event_time": "at", "max_lag": dt.timedelta(1)}, "event_time needs versioned = True"),
-        (Ads, {"default_factory": int}, "default_factory makes values of a state"),
-        (Ads, {"max_lag": None}, "max_lag is missing"),
-        (Ads, {"on_tuple": lambda *_: None}, "Faulty.on_tuple is never called: a join has its own; define join"),
-        (Ads, {"join": IntervalJoin.join}, "Faulty has no join(left, right)"),
-        (Named, {"join": TableJoin.join}, "Faulty has no join(left, row)"),
-        (Ads, {"join": lambda self, left: None}, "Faulty.join takes (left)"),
-    ],
-)
-def test_faulty_settings_are_refused_when_the_topology_is_built(
-    base: type[Any], attributes: dict[str, Any], fault: str
-) -> None:
-    faulty = type("Faulty", (base,), attributes)
-    with pytest.raises(TopologyError) as refused:
-        join_of(faulty(), views=by("user"), clicks=by("user"))
-    assert "bolt 'join': " in str(refused.value) and fault in str(refused.value)
-
-
-def test_a_side_may_be_any_stream_of_a_component() -> None:
-    class Twice(FeederSpout):
-        def declare_output_fields(self, declarer: Any) -> None:
-            declarer.declare_stream("views", ["user", "at", "n"])
-            declarer.declare_stream("clicks", ["user", "at", "n"])
-
-    class OfOne(Ads):
-        left, right = ("site", "views"), ("site", "clicks")
-
-    builder = TopologyBuilder()
-    builder.set_spout("site", Twice(["user", "at", "n"]))
-    declarer = builder.set_bolt("join", OfOne(), 2).fields_grouping("site", "user", "views")
-    with pytest.raises(TopologyError, match="right is stream 'clicks' of 'site', which is not an input"):
-        builder.create_topology()
-    declarer.fields_grouping("site", "user", "clicks")
-    builder.create_topology()
-
-
-def test_a_side_may_be_several_streams() -> None:
-    class OfAll(Ads):
-        left = [("views", "default"), ("more", "default")]
-
-    builder = TopologyBuilder()
-    for name in ("views", "more", "clicks"):
-        builder.set_spout(name, FeederSpout(["user", "at", "n"]))
-    declarer = builder.set_bolt("join", OfAll(), 2).fields_grouping("views", "user").fields_grouping("clicks", "user")
-    with pytest.raises(TopologyError, match="left is 'more', which is not an input"):
-        builder.create_topology()
-    declarer.fields_grouping("more", "user")
-    rows = {"views": [["ann", 10, 1]], "more": [["bob", 10, 2]], "clicks": [["ann", 11, 3], ["bob", 11, 4]]}
-    joined = complete_topology(builder.create_topology(), rows)["join"]
-    assert sorted(row[0] for row in joined) == ["ann", "bob"]
