@@ -9,33 +9,18 @@ from typing import Any, TypeVar
 
 import pytest
 from interrupted_store import InterruptedStore, interruptions
+from progress_scene import ID, attempt, insist, run_to
 from stored_metadata import store_metadata
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree._stores.node_encoding import encode_stored
 from tupletree._stores.nodes import TRIES, Check, Create, Delete, Node, Put, StateStore, Write
-from tupletree.attempt import TransactionAttempt, first_attempt
 from tupletree.errors import AuthorityError, ConflictError, InternalError, UnavailableError, UsageError
 from tupletree.transactional import layout
-from tupletree.transactional.progress import Progress, forget
+from tupletree.transactional.progress import Progress
 from tupletree.transactional.status import load_status
 
-ID = "global-count"
 T = TypeVar("T")
-
-
-def attempt(txid: int, epoch: int = 1, number: int = 0) -> TransactionAttempt:
-    return TransactionAttempt(txid, first_attempt(epoch) + number)
-
-
-def run_to(store: StateStore, committed: int) -> Progress:
-    """A coordinator that has recorded so many transactions as committed."""
-    progress = Progress.take_over(store, ID, "first")
-    for txid in range(progress.committed + 1, committed + 1):
-        store_metadata(progress, txid, f"metadata {txid}")
-        progress.record(txid - 1, (attempt(txid, progress.epoch),))
-    progress.record(committed)
-    return progress
 
 
 def test_the_first_coordinator_has_epoch_1_and_everything_before_it() -> None:
@@ -95,13 +80,6 @@ def test_writes_of_an_emitter_for_an_attempt_of_a_deposed_coordinator_are_refuse
     Progress.take_over(store, ID, "second")
     with pytest.raises(ConflictError, match="/global-count/coordinator/epoch"):
         store.write([layout.epoch_check(ID, attempt(2, progress.epoch)), Delete(state.path)])
-
-
-def insist(step: Callable[[], T]) -> T:
-    """Do a step again until the store answers."""
-    while True:
-        with suppress(UnavailableError):
-            return step()
 
 
 def once(step: Callable[[], T]) -> T:
@@ -314,72 +292,6 @@ def test_progress_that_is_none_is_an_internal_error_that_names_the_path(value: l
     store.write([Create(path, encode_stored(path, *value))])
     with pytest.raises(InternalError, match=f"{path} does not hold "):
         Progress.take_over(store, ID, "first")
-
-
-def test_a_forgotten_id_begins_anew_and_others_stay() -> None:
-    store = MemoryStore()
-    old = run_to(store, 5)
-    store.write([Create(layout.partition_path(ID, partition)) for partition in range(3)])
-    other = Progress.take_over(store, f"{ID}-2", "other")
-    for _ in range(2):
-        forget(store, ID)
-        assert store.children("/") == [f"{ID}-2"]
-    with pytest.raises(AuthorityError, match="the progress of transactional id 'global-count' was removed"):
-        old.record(5)
-    new = Progress.take_over(store, ID, "new")
-    assert (new.epoch, new.committed, new.metadata.txids) == (1, 0, [])
-    other.record(0)
-
-
-def test_forgetting_that_is_interrupted_at_any_step_is_done_by_calling_it_again() -> None:
-    for at, lateness in interruptions():
-        interrupted = InterruptedStore(MemoryStore(), at, lateness)
-        run_to(interrupted.store, 2)
-        insist(partial(forget, interrupted, ID))
-        assert interrupted.store.get(f"/{ID}") is None
-        if not interrupted.interrupted:
-            break
-
-
-@pytest.mark.parametrize("name", ["global-count", "wörter zählen", "数", "...", "a.b:c@d%2F", "Zookeeper"])
-def test_an_id_may_be_any_name(name: str) -> None:
-    layout.check_id(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".",
-        "..",
-        "zookeeper",
-        "a/b",
-        "/",
-        "a\n",
-        "a\x00",
-        "\x7f",
-        "\ud800",
-        "\ue000",
-        "😀",
-    ],
-)
-def test_an_id_that_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
-    for refuse in (
-        layout.check_id,
-        lambda id: Progress.take_over(MemoryStore(), id, "x"),
-        partial(forget, MemoryStore()),
-    ):
-        with pytest.raises(UsageError, match="transactional id"):
-            refuse(name)
-
-
-@pytest.mark.parametrize("name", ["$states", "$checkpoints"])
-def test_the_states_of_all_topologies_are_not_forgotten_as_if_they_were_one(name: str) -> None:
-    store = MemoryStore()
-    store.write([Create(f"/{name}"), Create(f"/{name}/a")])
-    with pytest.raises(UsageError, match="of all topologies"):
-        forget(store, name)
-    assert store.children(f"/{name}") == ["a"]
 
 
 class Overtaken(InterruptedStore):
