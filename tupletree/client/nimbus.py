@@ -23,17 +23,10 @@ from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, 
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
-from tupletree.component import Component
 from tupletree.config import TopologyConf, defaults, encode_conf, merge, topology_part, validate
 from tupletree.errors import ConfigError, UsageError
 from tupletree.topology import Topology, check_topology_name
-from tupletree.v1 import (
-    acker_pb2,
-    acker_pb2_grpc,
-    nimbus_pb2,
-    nimbus_pb2_grpc,
-    topology_pb2,
-)
+from tupletree.v1 import acker_pb2, acker_pb2_grpc, nimbus_pb2, nimbus_pb2_grpc, topology_pb2
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes sent and the total."""
@@ -88,11 +81,7 @@ class NimbusClient(LeaderCalls, SupervisorCalls):
                 shows whether the topology was accepted.
         """
         check_topology_name(name)
-        if not isinstance(topology, Topology):
-            raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
-        settings = _checked_conf({**topology.conf, **(conf or {})})
-        components = {one.id: one.component for one in topology.components.values()}
-        self._check_needs(components, settings)
+        settings = self._checked_settings(topology, conf or {})
         with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
             packed = Path(directory, "bundle.tar.gz")
             info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
@@ -107,16 +96,21 @@ class NimbusClient(LeaderCalls, SupervisorCalls):
             )
             requests = _submit_requests(header, packed, progress)
             reply = self._call(lambda stub: stub.Submit(requests, timeout=60.0 + info.size / 1024**2), retry=False)
-        for sentence in warnings_of(components):
+        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
             warnings.warn(sentence, stacklevel=2)
         return reply.topology_id
 
-    def _check_needs(self, components: Mapping[str, Component], settings: Mapping[str, Any]) -> None:
-        """Check that components have the settings that they need. Raises ConfigError."""
+    def _checked_settings(self, topology: Topology, conf: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings to submit a topology with. Raises UsageError; ConfigError if one is wrong or missing."""
+        if not isinstance(topology, Topology):
+            raise UsageError(f"submit takes a Topology (from create_topology), not {type(topology).__name__}")
+        settings = _checked_conf({**topology.conf, **conf})
+        components = {one.id: one.component for one in topology.components.values()}
         try:
             check_needs(components, merge(defaults(), settings))
         except ConfigError:  # unless the cluster has what is missing
             check_needs(components, merge(self.configuration(), settings))
+        return settings
 
     def kill(self, name: str, wait_secs: float | None = None) -> TopologyRecord:
         """Stop the spouts at once, and the topology when no tuple is in flight.
