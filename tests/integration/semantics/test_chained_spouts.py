@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chained_scene import WORD, Heard, Run, heard, lines, words
 from local_chains import Through
 from local_components import DoBasic, Keep, Log
 
@@ -17,87 +18,16 @@ from tupletree.connectors.files import FileSpout
 from tupletree.connectors.formats import Json, Text
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.errors import EmitError, ReportedFailedException, TopologyError, UsageError
+from tupletree.errors import ReportedFailedException
 from tupletree.streams.chained_spout import chained
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 from tupletree.testing.simulation.external import current, external
-from tupletree.worker.core.task import TaskFailedError
 
 QUICK = Backoff(first_s=1, factor=1, max_attempts=2)
-WORD = {"default": ["word"]}
-
-
-def words(row: Sequence[Any]) -> Iterator[list[str]]:
-    """Split a line; refuse one with a bad word."""
-    for word in row[0].split():
-        if word == "bad":
-            raise FailedException("a bad word")
-        yield [word]
-
-
-class Heard(Spout):
-    """Emits lines with their numbers as ids, and logs what happens, in which call."""
-
-    outputs = {"default": ["line"], "odd": ["line"]}
-
-    def __init__(self, *lines: str, log: Log) -> None:
-        self.lines = lines
-        self.log = log
-        self.next = 0
-
-    def next_tuple(self) -> None:
-        if self.next < len(self.lines):
-            number = self.next
-            self.next += 1
-            self.log.append(("emitting", number))
-            self.collector.emit([self.lines[number]], number, "odd" if self.lines[number] == "odd" else "default")
-            self.log.append(("emitted", number))
-
-    def ack(self, msg_id: Any) -> None:
-        self.log.append(("ack", msg_id))
-
-    def fail(self, msg_id: Any) -> None:
-        self.log.append(("fail", msg_id))
-
-
-def heard(log: Log) -> list[Any]:
-    """What a spout heard of its messages, sorted."""
-    return sorted(entry for entry in list(log) if entry[0] in ("ack", "fail"))
 
 
 class Deaf(Heard):
     fail = Spout.fail
-
-
-class Run:
-    """A topology of a chained spout and a sink for each of its streams, which ran until it was quiet."""
-
-    def __init__(
-        self, cluster: LocalCluster, given: Spout, *, retry: Backoff | None = None, seconds: float = 5, **conf: Any
-    ) -> None:
-        self.cluster = cluster
-        builder = TopologyBuilder()
-        declared = builder.set_spout("spout", given)
-        if retry is not None:
-            declared.set_retry(retry).set_dead_letters("rejected")
-        self.topology = builder.create_topology()
-        self.logs = {stream: Log() for stream in self.topology.components["spout"].outputs}
-        for stream, log in self.logs.items():
-            builder.set_bolt(f"sink-{stream}", Keep(log)).shuffle_grouping("spout", stream)
-        self.topology = builder.create_topology()
-        cluster.submit("t", self.topology, conf)
-        cluster.wait_quiet()
-        for _ in range(int(seconds)):
-            cluster.advance(1)
-            cluster.wait_quiet()
-
-    def rows(self, stream: str = "default") -> list[list[Any]]:
-        return sorted(values for _, values in self.logs[stream])
-
-    def counts(self) -> tuple[int, int, int]:
-        """How many messages the spout's task counts as acked, as failed, and as failed and unheard."""
-        [task] = [one for one in self.cluster._find("t").tasks if one.component_id == "spout"]
-        return task.counters.acked, task.counters.failed, task.counters.unheard
 
 
 # What goes out, and what the spout hears
@@ -186,11 +116,6 @@ def test_without_tracking_messages_are_acked_within_the_emit_as_ever(cluster: Lo
 
 
 # Every kind of spout
-
-
-@spout(outputs=["line"], max_ahead=7)
-def lines() -> Iterator[list[str]]:
-    yield from (["to be"], ["bad"], ["or"])
 
 
 class Yielding(Spout):
@@ -292,100 +217,6 @@ def test_a_log(tmp_path: Path) -> None:
         cluster.wait_until(lambda: [one["outstanding"] for one in cluster.statuses("t").values()] == [0])
     assert sorted(values for _, values in log) == [["be"], ["or"], ["to"]]
     assert sorted(values[3] for _, values in letters) == [1, 2], "the row that is no JSON, and the bad one"
-
-
-# Errors that end the worker
-
-
-class Catching(Heard):
-    def next_tuple(self) -> None:
-        try:
-            super().next_tuple()
-        except Exception as error:
-            self.log.append(("caught", type(error).__name__))
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError("oh"), ConnectionError("oh"), SystemExit("oh")])
-@pytest.mark.parametrize("kind", ["catching", "reliable"])
-def test_an_exception_of_the_chain_ends_the_worker_whatever_the_spout_catches(
-    cluster: LocalCluster, error: BaseException, kind: str
-) -> None:
-    """A ReliableSpout takes a ConnectionError for one of its source, and would read again and again."""
-
-    def fail(row: Sequence[Any]) -> list[Any]:
-        raise error
-
-    given = Catching("a", log=Log()) if kind == "catching" else lines
-    with pytest.raises(
-        TaskFailedError, match=f"of component 'spout' failed: {type(error).__name__}: oh; .*raise FailedException"
-    ):
-        Run(cluster, chained(given, Through(fail), WORD))
-
-
-def test_a_wrong_row_of_the_spout_or_of_its_chain_is_an_error_of_the_spout(cluster: LocalCluster) -> None:
-    with pytest.raises(TaskFailedError, match="'spout' emitted 2 values on stream 'default', which declares 1: word"):
-        Run(cluster, chained(Heard("a", log=Log()), Through(lambda row: [["a", "b"]]), WORD))
-    cluster.kill("t")
-
-    class Two(Heard):
-        def next_tuple(self) -> None:
-            self.collector.emit(["a", "b"])
-
-    with pytest.raises(TaskFailedError, match="'spout' emitted 2 values on stream 'default', which declares 1: line"):
-        Run(cluster, chained(Two(log=Log()), Through(words), WORD))
-    cluster.kill("t")
-
-    class Direct(Heard):
-        def next_tuple(self) -> None:
-            with pytest.raises(EmitError, match="used emit_direct on stream 'default', which is not direct"):
-                self.collector.emit_direct(1, ["a"])
-
-    Run(cluster, chained(Direct(log=Log()), Through(words), WORD))
-
-
-# Mistakes that are told where the topology is built
-
-
-class Directly(Spout):
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare(["line"], direct=True)
-
-
-class Elsewhere(Spout):
-    outputs = {"lines": ["line"]}
-
-
-@pytest.mark.parametrize(
-    ("given", "outputs", "why"),
-    [
-        (Directly(), WORD, "its chain takes the rows of stream 'default', and the spout declares it direct"),
-        (Elsewhere(), WORD, "its chain takes the rows of stream 'default', and the spout declares no such stream"),
-        (Heard(log=Log()), {"odd": ["word"]}, "stream 'odd' is declared twice"),
-        (Heard(log=Log()), {"default": ["a", "a"]}, "'a'"),
-    ],
-)
-def test_streams_that_do_not_fit_are_refused(given: Spout, outputs: Any, why: str) -> None:
-    with pytest.raises(TopologyError, match=why) as caught:
-        TopologyBuilder().set_spout("spout", chained(given, Through(words), outputs))
-    assert caught.value.component == "spout"
-
-
-def test_what_is_no_spout_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"chained takes a Spout object, not the class Heard; write Heard\(…\)"):
-        chained(Heard, Through(words), WORD)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="chained takes a Spout object, not 7"):
-        chained(7, Through(words), WORD)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="chained takes a spout without a chain"):
-        chained(chained(lines, Through(words), WORD), Through(words), WORD)
-
-
-def test_a_chain_that_cannot_be_copied_is_refused_by_its_attribute() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("spout", chained(lines, Through((one for one in ()).send), WORD))  # type: ignore[arg-type]
-    with pytest.raises(
-        TopologyError, match=r"spout 'spout' cannot be copied to its tasks: Through.function .* cannot be"
-    ):
-        builder.create_topology()
 
 
 # Tools of tests
