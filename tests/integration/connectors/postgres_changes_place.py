@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -105,3 +106,36 @@ class Reading:
             else:
                 rows[change.key["id"]] = change.new["city"]
         return rows
+
+
+@contextmanager
+def running_server() -> Iterator[ChangesServer]:
+    server = ChangesServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@contextmanager
+def starting(place: ChangesPlace) -> Iterator[Callable[..., Reading]]:
+    """A function that starts reading the place's changes on a connection of its own, which ends with the block."""
+    sources: list[PostgresChanges] = []
+
+    def started(position: int | None = None, **options: Any) -> Reading:
+        source = place.source(**options)
+        source.open()
+        sources.append(source)
+        return Reading(source.follow(None if position is None else {place.name: position}, 0, 1))
+
+    try:
+        yield started
+    finally:
+        for source in sources:
+            source.close()
+
+
+def processed(reading: Reading, place: ChangesPlace) -> None:
+    """Tell the server that everything read is processed."""
+    reading.follower.processed({place.name: reading.position})
