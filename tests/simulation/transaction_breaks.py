@@ -6,19 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from transaction_map_breaks import PlainMap, StormsOpaqueMap, ZombiesMap
 from transaction_nouns import NEVER, Rules
 
 from tupletree._stores.nodes import Create, Put
 from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.errors import ConflictError, FailedException, UnavailableError
-from tupletree.transactional import rules
 from tupletree.transactional.coordinated_bolt import CoordinatedBolt
 from tupletree.transactional.coordinator import Active, Coordinator, Effect, EmitCommit, Phase, Record
 from tupletree.transactional.coordinator_spout import CoordinatorSpout
 from tupletree.transactional.counting import Ack, Batch, BatchCounts, Control, Fail
-from tupletree.transactional.databases.contract import Changes, Row, View
 from tupletree.transactional.emitter_bolt import EmitterBolt
-from tupletree.transactional.maps import OpaqueMap, TransactionalMap
 from tupletree.transactional.opaque import OpaqueEmitter, OpaqueSpoutAdapter
 from tupletree.transactional.partition_states import Partitions
 from tupletree.transactional.partitioned import PartitionedEmitter, PartitionedSpoutAdapter
@@ -309,46 +307,6 @@ class AcksTheCommitOfAnother(EmitterBolt):
             super()._commit(tup)
         else:
             self.collector.ack(tup)
-
-
-# Maps
-
-
-def plain(table: str, attempt: TransactionAttempt, updates: Mapping[str, rules.Update], view: View) -> rules.Outcome:
-    """An update that does not look at the txid."""
-    rows = view.rows(updates)
-    values = {key: update(rows[key].value if key in rows else None) for key, update in updates.items()}
-    return rules.Outcome(Changes({key: Row(attempt.txid, value) for key, value in values.items()}), values)
-
-
-def storms_opaque(
-    table: str, attempt: TransactionAttempt, updates: Mapping[str, rules.Update], view: View
-) -> rules.Outcome:
-    """Storm's rule: the keys of the replay are overwritten, those of a dead attempt stay as it left them."""
-    rows = view.rows(updates)
-    puts = {key: rules._after(rows.get(key), attempt.txid, update) for key, update in updates.items()}
-    return rules.Outcome(Changes(puts), {key: row.value for key, row in puts.items()})
-
-
-def opaque_for_zombies(
-    table: str, attempt: TransactionAttempt, updates: Mapping[str, rules.Update], view: View
-) -> rules.Outcome:
-    """An attempt older than the mark writes as if it were the newest."""
-    mark = view.mark()
-    newest = mark if mark is not None and attempt < mark and attempt.txid == mark.txid else attempt
-    return rules.opaque(table, newest, updates, view)
-
-
-class PlainMap(TransactionalMap):
-    _rule = staticmethod(plain)
-
-
-class StormsOpaqueMap(OpaqueMap):
-    _rule = staticmethod(storms_opaque)
-
-
-class ZombiesMap(OpaqueMap):
-    _rule = staticmethod(opaque_for_zombies)
 
 
 BROKEN: dict[str, tuple[Rules, str]] = {
