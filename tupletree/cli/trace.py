@@ -95,9 +95,7 @@ def command(
     if off:
         _say_off(client.set_tracing(name, 0), as_json)
         return
-    reply = client.describe(name)
-    if not reply.summary.record.acker_shards:
-        raise UsageError(f"topology '{name}' is not tracked (topology.acker.executors is 0): its tuples have no trees")
+    reply = _tracked(client, name)
     exporter = _exporter(otlp) if otlp is not None else None
     if recent:
         events = _recent_events(client, name)
@@ -110,6 +108,14 @@ def command(
         print_json(tree_dict(tree)) if as_json else print_tree(tree)
     if exporter is not None:
         exporter.export(name, trees)
+
+
+def _tracked(client: NimbusClient, name: str) -> TopologyDescription:
+    """Return the description of a topology. Raises UsageError if its tuples are not tracked."""
+    reply = client.describe(name)
+    if not reply.summary.record.acker_shards:
+        raise UsageError(f"topology '{name}' is not tracked (topology.acker.executors is 0): its tuples have no trees")
+    return reply
 
 
 def _named_trees(
