@@ -41,6 +41,24 @@ def counts(conf: Mapping[str, Any], checkpoint: Checkpoint) -> list[Counter[str]
     return found
 
 
+def write(logs: Path) -> Counter[str]:
+    """Append lines to each of five files; return how often each line."""
+    written: Counter[str] = Counter()
+    for number in range(5):
+        lines = [f"{line % 40} of {number}" for line in range(200)]
+        with (logs / f"{number}.txt").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        written.update(lines)
+    return written
+
+
+def has_all(cluster: DevCluster) -> bool:
+    """Whether the spout has read all lines, and all of them are processed."""
+    (spout,) = [one for one in cluster.client.describe("lines").components if one.component_id == "lines"]
+    said = [one.status for one in spout.statuses if one.status]
+    return bool(said) and all((one["lag"], one["outstanding"]) == (0, 0) for one in said)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:
     with DevCluster(supervisors=1, slots=3, ackers=1) as running:
@@ -53,20 +71,6 @@ def test_counts_and_positions_go_on_with_other_tasks(
     console = Console(cluster, capsys)
     logs = tmp_path / "logs"
     logs.mkdir()
-    written: Counter[str] = Counter()
-
-    def write(round_: int) -> None:
-        for number in range(5):
-            lines = [f"{line % 40} of {number}" for line in range(200)]
-            with (logs / f"{number}.txt").open("a") as file:
-                file.writelines(f"{line}\n" for line in lines)
-            written.update(lines)
-
-    def has_all() -> bool:
-        (spout,) = [one for one in cluster.client.describe("lines").components if one.component_id == "lines"]
-        said = [one.status for one in spout.statuses if one.status]
-        return bool(said) and all((one["lag"], one["outstanding"]) == (0, 0) for one in said)
-
     conf = {
         "topology.workers": 2,
         "topology.state.checkpoint.aligned": True,
@@ -75,7 +79,7 @@ def test_counts_and_positions_go_on_with_other_tasks(
         "topology.state.provider": "sqlite",
         "topology.state.provider.config": {"directory": str(tmp_path / "states")},
     }
-    write(0)
+    written = write(logs)
     cluster.client.submit("lines", counted_lines(f"{logs}/*.txt"), conf)
     wait_until(lambda: stored(cluster).txid >= 1, 60, what="a checkpoint is stored")
 
@@ -87,18 +91,18 @@ def test_counts_and_positions_go_on_with_other_tasks(
     before = cluster.client.describe("lines").summary.record
     [shown] = console.json("rebalance", "lines", "-t", "count=5", "-t", "lines=3", "-w", "1")
     assert shown["pending"]["tasks"] == {"count": 5, "lines": 3}
-    write(1)
+    written += write(logs)
     wait_until(lambda: stored(cluster).tasks == {"count": 5, "lines": 3, "total": 1}, 60, what="the states have moved")
     after = cluster.client.describe("lines").summary.record
     assert (after.tasks["count"], after.executors["count"], after.executors["lines"]) == (5, 5, 3)
     assert after.first_task == 1 + sum(before.tasks.values())
     if sys.platform == "linux":
         cluster.kill("worker", 0)
-    write(2)
+    written += write(logs)
     console("rebalance", "lines", "-t", "count=1", "-w", "0")
     wait_until(lambda: stored(cluster).tasks["count"] == 1, 60, what="the states have moved again")
     txid = stored(cluster).txid
-    wait_until(lambda: stored(cluster).txid > txid + 1 and has_all(), 60, what="all lines are read")
+    wait_until(lambda: stored(cluster).txid > txid + 1 and has_all(cluster), 60, what="all lines are read")
     txid = stored(cluster).txid
     wait_until(lambda: stored(cluster).txid > txid + 1, 30, what="a checkpoint has all of them")
     line = "7 of 3"
