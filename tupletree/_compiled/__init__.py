@@ -36,6 +36,7 @@ MODULES = (
     "tupletree.worker.core.counts",
     "tupletree.worker.core.tree_tracker",
     "tupletree.worker.core.collectors",
+    "tupletree.worker.core.basic_collector",
     "tupletree.worker.core.chained_collector",
     "tupletree.worker.core.task",
     "tupletree.worker.core.basic_bolt_task",

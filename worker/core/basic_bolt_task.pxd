@@ -3,7 +3,7 @@ cimport cython
 from tupletree.tuples cimport Origin, Tuple
 from tupletree.worker.core.ack_updates cimport AckUpdates
 from tupletree.worker.core.batches cimport Rows
-from tupletree.worker.core.collectors cimport TaskBasicCollector
+from tupletree.worker.core.basic_collector cimport TaskBasicCollector
 from tupletree.worker.core.task cimport Task
 
 ctypedef unsigned long long u64

@@ -15,8 +15,8 @@ from tupletree.component import BasicBolt, TopologyContext, remedy_of
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import SYSTEM_COMPONENT, Anchors, Origin, Tuple
 
+from .basic_collector import TaskBasicCollector
 from .batches import Rows
-from .collectors import TaskBasicCollector
 from .counts import NEVER, sample_every
 from .output_streams import OutStream
 from .task import Environment, Task

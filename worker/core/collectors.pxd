@@ -1,6 +1,6 @@
 cimport cython
 
-from tupletree.collector cimport BasicCollector, BoltCollector, SpoutCollector
+from tupletree.collector cimport BoltCollector, SpoutCollector
 from tupletree.tuples cimport Tuple
 from tupletree.worker.core.ids cimport RandomIds
 from tupletree.worker.core.output_streams cimport Port, OutStream
@@ -37,24 +37,6 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cpdef emit_staged(self, msg_id)
     @cython.locals(port=Port, task=TreeTracker, root=u64, value=u64, edge=u64)
     cpdef _send(self, OutStream out, row, msg_id, ports)
-
-@cython.final
-cdef class TaskBasicCollector(BasicCollector):
-    cdef readonly object _task
-    cdef dict _streams
-    cdef OutStream _default
-    cdef RandomIds _ids
-    cdef public u64 root, children
-    cdef public object pairs
-
-    @cython.locals(out=OutStream, chooser=One, port=Port)
-    cpdef tuple emit(self, values, stream=*)
-    @cython.locals(out=OutStream, chooser=One, count=Py_ssize_t)
-    cpdef emit_many(self, rows, stream=*)
-    @cython.locals(port=Port)
-    cpdef tuple _emit_to_many(self, OutStream out, row)
-    @cython.locals(root=u64, edge=u64)
-    cpdef _append(self, Port port, row)
 
 @cython.final
 cdef class TaskBoltCollector(BoltCollector):
