@@ -22,6 +22,7 @@ from typing import Any
 
 from tupletree._limits import environment_fault
 from tupletree._security.current import current, worker_conf
+from tupletree._wire.conf_changes import digest
 from tupletree.config import merge
 from tupletree.errors import InternalError, UnavailableError, UsageError
 
@@ -138,6 +139,7 @@ class Launcher:
             "log_dir": str(log_dir),
             "conf": conf,
             "tasks": launched.work.tasks,
+            "conf_digest": digest(launched.work.conf_json),
             "announce": None,
         }
 

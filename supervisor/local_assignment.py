@@ -2,7 +2,8 @@
 
 ``plan_work`` is a pure function of one snapshot. A worker is restarted when its ``LocalAssignment`` changes. Therefore
 a ``LocalAssignment`` holds exactly the data that a process gets at its start and cannot learn later: its topology,
-code, configuration and executors. (A worker follows the addresses of its peers and ackers by itself.)
+code, configuration and executors. (A worker follows the addresses of its peers and ackers, and live changes
+of the configuration, by itself.)
 """
 
 from __future__ import annotations  # pure
@@ -12,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tupletree._wire.conf_changes import launch_conf_json
 from tupletree.errors import InternalError
 from tupletree.parallelism import tasks_of_record
 from tupletree.v1.topology_pb2 import Assignment, TopologyRecord, WorkerAssignment
@@ -89,7 +91,7 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
         topology_id=record.id,
         bundle_sha256=record.bundle_sha256,
         bundle_bytes=record.bundle_bytes,
-        conf_json=record.conf_json,
+        conf_json=launch_conf_json(record),
         executors=tuple(sorted((one.first_task, one.last_task) for one in worker.executors)),
         silence_timeout_s=_silence_s(record.conf_json, silence_timeout_s),
         tasks=_changed_tasks(record),

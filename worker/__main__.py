@@ -16,8 +16,8 @@ from tupletree._security.current import Security, use
 from tupletree.errors import TupletreeError
 
 from . import ptrace
-from .daemon import add_code_path, run_worker
-from .launch_file import LaunchFile
+from .daemon import run_worker
+from .launch_file import LaunchFile, add_code_path
 from .reporting.stdio_capture import capture
 
 GC_THRESHOLD = 50_000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from tupletree._address import address_of
+from tupletree._wire.conf_changes import digest, launch_conf_json, live_values
 from tupletree.parallelism import ExecutorTasks
 from tupletree.v1 import topology_pb2
 
@@ -22,8 +23,9 @@ Presences = Mapping[tuple[str, int], topology_pb2.WorkerPresence]
 class AssignmentView:
     """The topology as seen by one worker.
 
-    ``peers``: the worker in each other slot of the assignment, None while unknown. ``remote_tasks``: the tasks of each
-    other slot. ``workers``: the ids of all workers that are alive, including this worker.
+    ``is_active``: spouts may emit. They may not while a worker waits for its restart with another configuration.
+    ``live_conf``: keys of the configuration that running workers adopt. ``peers``: the worker in each other slot of the
+    assignment, None while unknown. ``remote_tasks``: the tasks of each other slot. ``workers``: the ids of all workers that are alive, including this worker.
     """
 
     version: int
@@ -35,6 +37,7 @@ class AssignmentView:
     shards: tuple[topology_pb2.ShardAssignment, ...]
     shard_version: int
     observed: DebugSettings = field(default_factory=DebugSettings)
+    live_conf: Mapping[str, Any] = field(default_factory=dict)
 
 
 def view(
@@ -42,8 +45,12 @@ def view(
     record: topology_pb2.TopologyRecord | None,
     assignment: topology_pb2.Assignment | None,
     presences: Presences,
+    conf_digest: str = "",
 ) -> AssignmentView | None:
-    """Return the view of the worker in ``slot``, or None if ``slot`` is no longer in the topology's assignment."""
+    """Return the view of the worker in ``slot``, or None if ``slot`` is no longer in the topology's assignment.
+
+    ``conf_digest``: of the configuration that the worker was started with; "": unknown.
+    """
     if record is None or assignment is None:
         return None
     placed = {slot_name(worker.supervisor_id, worker.port): worker for worker in assignment.workers}
@@ -59,16 +66,18 @@ def view(
         peers[name] = (
             Peer(presence.worker_id, address_of(presence.host, presence.port), tasks) if presence is not None else None
         )
+    is_current = conf_digest in ("", digest(launch_conf_json(record)))
     return AssignmentView(
         version=assignment.version,
         executors=_executors(own),
-        is_active=record.status == topology_pb2.TOPOLOGY_STATUS_ACTIVE,
+        is_active=record.status == topology_pb2.TOPOLOGY_STATUS_ACTIVE and is_current,
         peers=peers,
         remote_tasks=remote_tasks,
         workers=frozenset(presence.worker_id for presence in presences.values()),
         shards=tuple(assignment.shards),
         shard_version=assignment.shard_version,
         observed=DebugSettings.of(record),
+        live_conf=live_values(record),
     )
 
 

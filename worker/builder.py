@@ -138,11 +138,12 @@ def _build_component(
         TopologyError: the component cannot be unpickled here.
     """
     component = plan.component_of(ranges[0][0])
-    conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
+    own = json.loads(component.conf_json or "{}")
+    conf = component_conf(plan.conf, own)
     parts = [[_build_task(plan, component, conf, task) for task in range(first, last + 1)] for first, last in ranges]
     for name in parts[0][0].streams:
         relate([task.streams[name].origin for part in parts for task in part])
-    make = functools.partial(_make_executor, plan, component.id, conf, gate, deliver)
+    make = functools.partial(_make_executor, plan, component.id, conf, frozenset(own), gate, deliver)
     if len(parts) > 1 and all(may_share_executor(task, conf) for part in parts for task in part):
         together = make([task for part in parts for task in part])
         if isinstance(together, BoltExecutor):
@@ -160,8 +161,15 @@ def may_share_executor(task: Task, conf: Mapping[str, Any]) -> bool:
 
 
 def _make_executor(
-    plan: Plan, component: str, conf: Mapping[str, Any], gate: Gate, deliver: Deliver, tasks: Sequence[Task]
+    plan: Plan,
+    component: str,
+    conf: dict[str, Any],
+    own: frozenset[str],
+    gate: Gate,
+    deliver: Deliver,
+    tasks: Sequence[Task],
 ) -> SpoutExecutor | BoltExecutor:
+    """Build one executor. ``conf``: the component's configuration, with the keys ``own`` that it sets itself."""
     ids = [task.task_id for task in tasks]
     inbox = Inbox(
         ids,
@@ -193,11 +201,32 @@ def _make_executor(
     for task in tasks:
         task.ask_soon = functools.partial(_call_soon, inbox, task.task_id)
         task.equip(task.context)
+    built.follow_conf = functools.partial(_follow_conf, plan, conf, own, built)
     built.wait_for(plan.tasks_of(plan.graph.waits_for(component)))
     if built.is_source:
         built.downstream = plan.graph.downstream(component)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
+
+
+def _follow_conf(
+    plan: Plan,
+    conf: dict[str, Any],
+    own: frozenset[str],
+    executor: SpoutExecutor | BoltExecutor,
+    changes: Mapping[str, Any],
+) -> None:
+    """Adopt new values of keys, on the executor's thread. The component sees them in the configuration that it has."""
+    adopted = {name: value for name, value in changes.items() if name not in own}
+    conf.update(adopted)
+    for task in executor.tasks:
+        task.context.conf.update(adopted)
+        if isinstance(task, SpoutTask):
+            task.max_pending = max_pending(plan.spec, conf, task.spout) or None
+    if isinstance(executor, BoltExecutor):
+        executor.set_tick_interval(conf["topology.tick.tuple.freq.secs"])
+    else:
+        executor.rest.length_s = conf["topology.sleep.spout.wait.strategy.time.ms"] / 1000
 
 
 def _call_soon(

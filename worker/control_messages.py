@@ -10,6 +10,7 @@ from __future__ import annotations  # pure
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from tupletree.component import TopologyContext
 
@@ -65,4 +66,11 @@ class Call:
     context: TopologyContext
 
 
-Control = TreeVerdict | WorkerLost | ShardsLost
+@dataclass(frozen=True, slots=True)
+class ConfChanged:
+    """Keys of the topology's configuration have new values. They do not override those that a component sets itself."""
+
+    changes: Mapping[str, Any]
+
+
+Control = TreeVerdict | WorkerLost | ShardsLost | ConfChanged

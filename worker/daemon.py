@@ -15,10 +15,8 @@ import functools
 import gc
 import logging
 import random
-import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tupletree._compiled import CHOICE, NOT_COMPILED, cost_of
@@ -44,6 +42,7 @@ from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.executor import Executor
 from .launch_file import LaunchFile
+from .live_conf import LiveConf
 from .network.acker_links import AckerLinkContext, AckerLinks
 from .network.peer_links import PeerLinkContext, PeerLinks
 from .network.transfer import Transfer
@@ -93,6 +92,7 @@ def load_view(store: Store, launch: LaunchFile, *, is_synced: bool = False) -> A
         record.value if record is not None else None,
         assignment.value if assignment is not None else None,
         presences,
+        launch.conf_digest,
     )
 
 
@@ -113,7 +113,8 @@ class Worker:
 
     def __init__(self, launch: LaunchFile, store: Store, first: AssignmentView) -> None:
         """Unpickles user code. Raises TupletreeError if a component cannot be built here."""
-        conf = launch.conf
+        self._live_conf = LiveConf(launch.conf, first.live_conf)
+        self._conf = conf = self._live_conf.conf
         self._launch = launch
         self._store = store
         self._executors = first.executors
@@ -188,8 +189,8 @@ class Worker:
         plan = Plan(
             topology_id=launch.topology_id,
             spec=spec,
-            conf=launch.conf,
-            tasks={name: range(first, last + 1) for name, first, last in launch.tasks} or tasks_of(spec, launch.conf),
+            conf=self._conf,
+            tasks={name: range(first, last + 1) for name, first, last in launch.tasks} or tasks_of(spec, self._conf),
             local_tasks=local_tasks(first.executors),
             environment=environment,
             seed=random.getrandbits(64),
@@ -227,16 +228,11 @@ class Worker:
     def _start(self) -> None:
         self._engine.set_ackers_ready(self._ackers is None)
         self._engine.start()
+        launch, port = self._launch, self._reporter.http_port
         announce(
-            self._launch.announce,
-            role="worker",
-            id=self._launch.worker_id,
-            host=self._launch.host,
-            grpc_port=self._launch.port,
-            http_port=self._reporter.http_port,
+            launch.announce, role="worker", id=launch.worker_id, host=launch.host, grpc_port=launch.port, http_port=port
         )
-        topology_id, worker_id = self._launch.topology_id, self._launch.worker_id
-        event(log, "worker.started", topology=topology_id, worker=worker_id, hot_path=CHOICE)
+        event(log, "worker.started", topology=launch.topology_id, worker=launch.worker_id, hot_path=CHOICE)
         if NOT_COMPILED:
             event(log, "worker.not_compiled", level=logging.WARNING, cause=cost_of(NOT_COMPILED))
         self._tasks.start(self._follow_assignment(), "assignment")
@@ -323,13 +319,21 @@ class Worker:
         self._view = latest
         self._reporter.assignment_version = latest.version
         self._debugging.apply(latest.observed)
+        if changes := self._live_conf.apply(latest.live_conf):
+            self._change_conf(changes)
         if lost:
             event(log, "worker.lost", workers=",".join(sorted(lost)))
-            self._engine.notify_spouts(WorkerLost(self._launch.conf["topology.lost.worker.grace.ms"] / 1000))
+            self._engine.notify_spouts(WorkerLost(self._conf["topology.lost.worker.grace.ms"] / 1000))
         await self._peers.connect(latest.peers, latest.remote_tasks)
         if self._ackers is not None:
             await self._ackers.apply_shards(latest.shards, latest.shard_version)
         self._update_readiness()
+
+    def _change_conf(self, changes: Mapping[str, Any]) -> None:
+        event(log, "conf.changed", keys=",".join(sorted(changes)))
+        self._throttle.most = self._conf["topology.max.error.report.per.interval"]
+        self._throttle.interval_s = self._conf["topology.error.throttle.interval.secs"]
+        self._engine.change_conf(changes)
 
     def _on_shard_version(self, shard_version: int) -> None:
         if self._ackers is not None:
@@ -393,8 +397,3 @@ def log_blocking(executor: Executor) -> None:
 def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:
     """Log a tuple that a component emitted (``topology.debug``)."""
     event(log, "tuple.emitted", component=component, stream=stream, values=repr(values))
-
-
-def add_code_path(bundle_dir: str) -> None:
-    """Make the topology's own modules importable, ahead of other modules of the same name."""
-    sys.path.insert(0, str(Path(bundle_dir) / "code"))

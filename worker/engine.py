@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tupletree.errors import ProtocolError
@@ -20,7 +20,7 @@ from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2
 
 from .builder import Plan, build_executors, origins
-from .control_messages import Control
+from .control_messages import ConfChanged, Control
 from .core.ack_updates import AckUpdates
 from .core.batches import Batch, EncodedBatch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
 from .core.bolt_task import BoltTask
@@ -135,6 +135,12 @@ class Engine:
             if isinstance(executor, SpoutExecutor):
                 executor.wants_active = is_active
         self.wake()
+
+    def change_conf(self, changes: Mapping[str, Any]) -> None:
+        """Give components and executors new values of keys that change live. Each adopts them on its own thread."""
+        self.max_bytes = changes.get("topology.tuple.max.bytes", self.max_bytes)
+        for executor in self.executors:
+            executor.inbox.put_news(ConfChanged(changes))
 
     def notify_task(self, task: int, control: Control) -> None:
         """Queue a control message for a task that begins trees. Ignored if the task is not in this worker."""

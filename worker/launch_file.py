@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ class LaunchFile:
     conf: Mapping[str, Any]
     announce: str | None = None
     tasks: Sequence[tuple[str, int, int]] = ()
+    conf_digest: str = ""  # of the topology's configuration at the launch; "": unknown
 
     @classmethod
     def load(cls, path: str) -> LaunchFile:
@@ -55,3 +57,8 @@ class LaunchFile:
 def slot_name(supervisor_id: str, port: int) -> str:
     """Return the name of a slot, unique in the cluster."""
     return f"{supervisor_id}:{port}"
+
+
+def add_code_path(bundle_dir: str) -> None:
+    """Make the topology's own modules importable, ahead of other modules of the same name."""
+    sys.path.insert(0, str(Path(bundle_dir) / "code"))

@@ -6,6 +6,7 @@
     REBALANCING -(due)-----------> earlier status  with new workers, executors and tasks, scheduled from scratch
     REBALANCING --activate etc.--> REBALANCING     sets the status after the rebalance
     REBALANCING --rebalance------> REBALANCING     restarts the wait, for the new change
+    ACTIVE, INACTIVE --set conf--> REBALANCING     if a key changes with a restart of the workers (conf_changes.py)
     any ---------kill------------> KILLED          spouts stop; pending: due
     KILLED ------kill------------> KILLED          restarts the wait
     KILLED ------(due)-----------> removed
@@ -26,6 +27,7 @@ from tupletree._limits import MAX_TASKS
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
+from ..conf_changes import SetConf, configured, restarted
 from ..debug_settings import DebugSettings, SetLogLevels, SetSampling, SetTracing, observed
 
 ACTIVE = pb.TOPOLOGY_STATUS_ACTIVE
@@ -62,7 +64,7 @@ class Rebalance:
     tasks: Mapping[str, int] = field(default_factory=dict)  # likewise
 
 
-Request = Kill | Activate | Deactivate | Rebalance | DebugSettings
+Request = Kill | Activate | Deactivate | Rebalance | SetConf | DebugSettings
 
 
 def status_name(status: pb.TopologyStatus) -> str:
@@ -93,11 +95,14 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
             resume = record.pending.resume if record.status == REBALANCING else record.status
             after.status = REBALANCING
             after.pending.Clear()
+            after.pending.conf.update(record.pending.conf)
             after.pending.due_unix_s = now_s + _wait(record, wait_s)
             after.pending.resume = resume
             after.pending.workers = workers
             after.pending.executors.update(_executors_after(record, executors, tasks))
             after.pending.tasks.update({one: count for one, count in tasks.items() if count != record.tasks[one]})
+        case SetConf(wait_s=wait_s):
+            return configured(record, request, now_s + _wait(record, wait_s))
         case SetLogLevels() | SetSampling() | SetTracing():
             return observed(record, request, now_s)
     return after
@@ -119,9 +124,13 @@ def next_due(record: pb.TopologyRecord) -> float | None:
 
 
 def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
-    """Return the record after a rebalance: with the requested changes and the status to resume."""
+    """Return the record after a rebalance: with the requested changes and the status to resume.
+
+    Keys that waited for the restart of the workers are part of its configuration.
+    """
     after = pb.TopologyRecord()
     after.CopyFrom(record)
+    restarted(after)
     after.ClearField("pending")
     after.status = record.pending.resume
     after.workers = record.pending.workers or record.workers

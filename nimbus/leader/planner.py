@@ -229,8 +229,11 @@ def _decide_topology(
     # Without a registered supervisor nothing can be placed: running workers go on until a supervisor is back.
     due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
+    keeps_placement = record.pending.keeps_placement
+    restarts = rebalances and bool(record.pending.conf)
     if rebalances:
         record = lifecycle.rebalanced(record)
+    if rebalances and not keeps_placement:
         even = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
         placement = _by_traffic(snapshot, record, {}, even)
     elif record.status == lifecycle.KILLED:
@@ -241,7 +244,8 @@ def _decide_topology(
         if not _is_placed(record, current, dead, room):
             alive = {slot: run for slot, run in current.items() if slot not in dead}
             placement = _by_traffic(snapshot, record, alive, _placed(record, current, dead, room))
-    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=rebalances)
+    spread = rebalances and not keeps_placement
+    shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=spread)
     after = _assignment(snapshot, before, placement, shards)
     changed = found is None or after.version != before.version
     present = snapshot.worker_presences.get(topology_id, ())
@@ -253,7 +257,7 @@ def _decide_topology(
         Versioned(record, stored.version) if rebalances else None,
         Versioned(after, found.version if found else -1) if changed else None,
         forget,
-        frozenset(slot.supervisor_id for slot in _differing(current, placement)),
+        frozenset(slot.supervisor_id for slot in (placement if restarts else _differing(current, placement))),
         _sentence(record, rebalances, before, after, forget),
     )
 

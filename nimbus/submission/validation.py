@@ -35,10 +35,9 @@ from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from ..conf_changes import MAX_RECORD_BYTES
 from ..leader.lifecycle import ACTIVE, INACTIVE, KILLED, MAX_EXECUTORS, MAX_WORKERS
 
-# A rebalance writes record and assignment together, in a message of at most 1 MiB.
-MAX_RECORD_BYTES = 600_000
 MAX_SHARDS = 2000
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -27,15 +27,20 @@ def check_settings(conf: Mapping[str, Any]) -> None:
         raise ConfigError(
             "topology.acker.executors is 0, and a stateful topology requires ackers to detect the end of a checkpoint"
         )
+    check_interval(conf)
+    check_provider(conf)
+    if conf["topology.state.id"] is not None:
+        check_state_id(str(conf["topology.state.id"]))
+
+
+def check_interval(conf: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the checkpoint interval is not below the message timeout."""
     timeout_s = conf["topology.message.timeout.secs"]
     if conf["topology.enable.message.timeouts"] and interval_s(conf) >= timeout_s:
         raise ConfigError(
             f"topology.state.checkpoint.interval.ms ({conf['topology.state.checkpoint.interval.ms']}) must be less "
             f"than topology.message.timeout.secs ({timeout_s}): tuples wait for a checkpoint to be acked"
         )
-    check_provider(conf)
-    if conf["topology.state.id"] is not None:
-        check_state_id(str(conf["topology.state.id"]))
 
 
 def check_needs(components: Mapping[str, Component], conf: Mapping[str, Any]) -> None:

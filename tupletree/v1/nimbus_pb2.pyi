@@ -145,6 +145,18 @@ class SetTracingRequest(_message.Message):
     until_unix_s: float
     def __init__(self, name: _Optional[str] = ..., one_in: _Optional[int] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
 
+class SetConfRequest(_message.Message):
+    __slots__ = ("name", "conf_json", "remove", "wait_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    conf_json: str
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    wait_s: float
+    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., remove: _Optional[_Iterable[str]] = ..., wait_s: _Optional[float] = ...) -> None: ...
+
 class RestartTopologyWorkerRequest(_message.Message):
     __slots__ = ("name", "host", "port")
     NAME_FIELD_NUMBER: _ClassVar[int]

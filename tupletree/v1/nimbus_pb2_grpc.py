@@ -84,6 +84,11 @@ class NimbusStub(object):
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
                 _registered_method=True)
+        self.SetConf = channel.unary_unary(
+                '/tupletree.v1.Nimbus/SetConf',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SetConfRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+                _registered_method=True)
         self.RestartWorker = channel.unary_unary(
                 '/tupletree.v1.Nimbus/RestartWorker',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.RestartTopologyWorkerRequest.SerializeToString,
@@ -188,6 +193,14 @@ class NimbusServicer(object):
 
     def SetTracing(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetConf(self, request, context):
+        """Change keys of a running topology's configuration, or put them back to their values at submission. Workers adopt
+        some keys while they run; the others change with a restart, after a wait as that of a rebalance. Likewise.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -303,6 +316,11 @@ def add_NimbusServicer_to_server(servicer, server):
             'SetTracing': grpc.unary_unary_rpc_method_handler(
                     servicer.SetTracing,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
+            ),
+            'SetConf': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetConf,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SetConfRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
             ),
             'RestartWorker': grpc.unary_unary_rpc_method_handler(
@@ -592,6 +610,33 @@ class Nimbus(object):
             target,
             '/tupletree.v1.Nimbus/SetTracing',
             tupletree_dot_v1_dot_nimbus__pb2.SetTracingRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetConf(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/SetConf',
+            tupletree_dot_v1_dot_nimbus__pb2.SetConfRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
             options,
             channel_credentials,

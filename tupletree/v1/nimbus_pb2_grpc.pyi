@@ -56,6 +56,10 @@ class NimbusStub:
     """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
     SetSampling: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]
     SetTracing: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetTracingRequest, _nimbus_pb2.TopologyReply]
+    SetConf: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetConfRequest, _nimbus_pb2.TopologyReply]
+    """Change keys of a running topology's configuration, or put them back to their values at submission. Workers adopt
+    some keys while they run; the others change with a restart, after a wait as that of a rebalance. Likewise.
+    """
     RestartWorker: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.RestartTopologyWorkerRequest, _nimbus_pb2.RestartTopologyWorkerReply]
     """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
     UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
@@ -96,6 +100,10 @@ class NimbusAsyncStub(NimbusStub):
     """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
     SetSampling: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     SetTracing: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetTracingRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    SetConf: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetConfRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    """Change keys of a running topology's configuration, or put them back to their values at submission. Workers adopt
+    some keys while they run; the others change with a restart, after a wait as that of a rebalance. Likewise.
+    """
     RestartWorker: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.RestartTopologyWorkerRequest, _nimbus_pb2.RestartTopologyWorkerReply]  # type: ignore[assignment]
     """Kill the process of one worker; its supervisor starts it again. NOT_FOUND if the topology has no worker there,
     UNAVAILABLE if its supervisor does not answer. Deadline: 15 s.
@@ -187,6 +195,16 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         request: _nimbus_pb2.SetTracingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]: ...
+
+    @_abc_1.abstractmethod
+    def SetConf(
+        self,
+        request: _nimbus_pb2.SetConfRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]:
+        """Change keys of a running topology's configuration, or put them back to their values at submission. Workers adopt
+        some keys while they run; the others change with a restart, after a wait as that of a rebalance. Likewise.
+        """
 
     @_abc_1.abstractmethod
     def RestartWorker(

@@ -106,7 +106,7 @@ class TopologySpec(_message.Message):
     def __init__(self, components: _Optional[_Iterable[_Union[ComponentSpec, _Mapping]]] = ...) -> None: ...
 
 class TopologyRecord(_message.Message):
-    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s", "first_task")
+    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s", "submitted_conf", "live_keys", "first_task")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,13 @@ class TopologyRecord(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class SubmittedConfEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +167,8 @@ class TopologyRecord(_message.Message):
     TRACED_ONE_IN_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     TRACED_UNTIL_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_CONF_FIELD_NUMBER: _ClassVar[int]
+    LIVE_KEYS_FIELD_NUMBER: _ClassVar[int]
     FIRST_TASK_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
@@ -179,8 +188,10 @@ class TopologyRecord(_message.Message):
     traced_one_in: int
     sampled_until_unix_s: _containers.ScalarMap[str, float]
     traced_until_unix_s: float
+    submitted_conf: _containers.ScalarMap[str, str]
+    live_keys: _containers.RepeatedScalarFieldContainer[str]
     first_task: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., first_task: _Optional[int] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., first_task: _Optional[int] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("level", "reset_level", "until_unix_s")
@@ -193,7 +204,7 @@ class LogLevel(_message.Message):
     def __init__(self, level: _Optional[str] = ..., reset_level: _Optional[str] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
 
 class PendingAction(_message.Message):
-    __slots__ = ("due_unix_s", "resume", "workers", "executors", "tasks", "unfinished")
+    __slots__ = ("due_unix_s", "resume", "workers", "executors", "tasks", "unfinished", "conf", "keeps_placement")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -208,19 +219,30 @@ class PendingAction(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ConfEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     DUE_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
+    CONF_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     due_unix_s: float
     resume: TopologyStatus
     workers: int
     executors: _containers.ScalarMap[str, int]
     tasks: _containers.ScalarMap[str, int]
     unfinished: int
-    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ...) -> None: ...
+    conf: _containers.ScalarMap[str, str]
+    keeps_placement: bool
+    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ..., conf: _Optional[_Mapping[str, str]] = ..., keeps_placement: bool = ...) -> None: ...
 
 class ExecutorRange(_message.Message):
     __slots__ = ("first_task", "last_task")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from tupletree.errors import ProtocolError
 from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin
 
-from ..control_messages import Call, Control, ShardsLost, WorkerLost
+from ..control_messages import Call, ConfChanged, Control, ShardsLost, WorkerLost
 from ..core.basic_bolt_task import BasicBoltRows, BasicBoltTask
 from ..core.batches import Batch, Rows, roots_of
 from ..core.bolt_task import BoltTask
@@ -79,6 +79,12 @@ class BoltExecutor(Executor):
         if count:
             self._adapt(self._clock() - started_s)
         return True
+
+    def set_tick_interval(self, interval_s: float | None) -> None:
+        """Let the tasks tick in another interval from now on; None: not at all. The owning thread only."""
+        if interval_s != self._tick_interval_s:
+            self._tick_interval_s = interval_s
+            self._next_tick_s = self._clock() + interval_s if interval_s else math.inf
 
     def hurry(self) -> None:
         super().hurry()
@@ -267,6 +273,9 @@ class BoltExecutor(Executor):
         if isinstance(item, Call):
             self.at_work = self._bolts[item.task]
             call(item, self.at_work)
+            return
+        if isinstance(item, ConfChanged):
+            self.follow_conf(item.changes)
             return
         for task, trees in self._trees.items():
             if isinstance(item, WorkerLost | ShardsLost) or item.task == task:

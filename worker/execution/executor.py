@@ -8,7 +8,8 @@ environment's clock, so that the same code runs in simulated time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 from tupletree.component import remedy_of
 from tupletree.errors import UnregisteredTypeError
@@ -55,6 +56,7 @@ class Executor:
         self.tree_tasks: Sequence[int] = ()  # the tasks that can begin trees
         self.tasks: Sequence[Task] = tasks
         self.tracer: Tracer | None = None  # set by any thread
+        self.follow_conf: Callable[[Mapping[str, Any]], None] = _ignore  # adopts keys, on the executor's thread
         self._clock = clock
         self._gate = gate
         self._deliver = deliver
@@ -265,6 +267,10 @@ class Executor:
             self._quantum = max(1, self._quantum // 2)
         elif elapsed_s < SHORT_STEP_S and self._quantum < self._batch_size and 2 * handed <= STEP_BYTES:
             self._quantum = min(self._batch_size, self._quantum * 2)
+
+
+def _ignore(changes: Mapping[str, Any]) -> None:
+    pass
 
 
 def join_outputs(tasks: Sequence[Task]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 
-from ..control_messages import Call, Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
+from ..control_messages import Call, ConfChanged, Control, ShardsLost, TreeVerdict, VerdictKind, WorkerLost
 from ..core.batches import Batch, Rows
 from ..core.spout_task import NO_REASONS, SpoutTask
 from ..core.task import Clock
@@ -151,6 +151,8 @@ class SpoutExecutor(Executor):
             case Call():
                 self.at_work = self._by_task[item.task]
                 call(item, self._by_task[item.task])
+            case ConfChanged():
+                self.follow_conf(item.changes)
             case WorkerLost():
                 due_s = self._clock() + item.grace_s
                 self._suspects += [(due_s, spout, list(spout.pending)) for spout in self._spouts if spout.pending]

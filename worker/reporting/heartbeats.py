@@ -39,8 +39,8 @@ class ErrorThrottle:
     """
 
     def __init__(self, most: int, interval_s: float) -> None:
-        self._most = most
-        self._interval_s = interval_s
+        self.most = most
+        self.interval_s = interval_s
         self._recent: dict[str, deque[float]] = {}
         self._held: dict[str, topology_pb2.ComponentError] = {}
 
@@ -60,9 +60,9 @@ class ErrorThrottle:
     def allows(self, component: str, now_s: float) -> bool:
         """True if another error of the component may be reported now; if so, the error is counted."""
         recent = self._recent.setdefault(component, deque())
-        while recent and recent[0] <= now_s - self._interval_s:
+        while recent and recent[0] <= now_s - self.interval_s:
             recent.popleft()
-        if len(recent) >= self._most:
+        if len(recent) >= self.most:
             return False
         recent.append(now_s)
         return True
