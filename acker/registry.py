@@ -96,8 +96,8 @@ class Registry:
     def open(self, hello: Hello, now_s: float) -> Stream:
         """Register a stream after its worker's hello, and return the stream's number.
 
-        Raises ProtocolError if the topology has open streams with another message timeout: the timeout is fixed at
-        submission.
+        Raises ProtocolError if the topology has open streams with another message timeout: a change of the timeout
+        restarts all workers, and the first that is restarted is refused until the last old worker has ended.
         """
         topology = self.topologies.get(hello.topology_id)
         if topology is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import asdict
 
 from tupletree._health.assessment import Fault, Verdict
@@ -71,8 +71,17 @@ def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
     found.CopyFrom(record)
     if found.HasField("pending"):
         found.pending.unfinished = unfinished
+        _mask_texts(found.pending.conf)
     found.conf_json = _masked(record.conf_json)
+    _mask_texts(found.submitted_conf)
     return found
+
+
+def _mask_texts(texts: MutableMapping[str, str]) -> None:
+    """Mask the secrets in a map of keys to values as JSON, where an empty text stands for no value."""
+    values = {name: json.loads(text) for name, text in texts.items() if text}
+    for name, value in masked(values).items():
+        texts[name] = json.dumps(value)
 
 
 def shown_spec(spec: pb.TopologySpec) -> pb.TopologySpec:

@@ -15,6 +15,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
 from . import debug_settings, rpc_replies
+from .conf_changes import SetConf
 from .leader import lifecycle
 from .leader.known_leader import KnownLeader
 from .leader_api import LeaderApi
@@ -103,6 +104,10 @@ class NimbusService(NimbusServicer):
 
     async def SetTracing(self, request: rpc.SetTracingRequest, context: Context) -> rpc.TopologyReply:
         return await self._change(request.name, debug_settings.SetTracing(request.one_in, request.until_unix_s))
+
+    async def SetConf(self, request: rpc.SetConfRequest, context: Context) -> rpc.TopologyReply:
+        wait_s = request.wait_s if request.HasField("wait_s") else None
+        return await self._change(request.name, SetConf(request.conf_json, list(request.remove), wait_s))
 
     async def RestartWorker(
         self, request: rpc.RestartTopologyWorkerRequest, context: Context

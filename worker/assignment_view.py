@@ -25,7 +25,8 @@ class AssignmentView:
 
     ``is_active``: spouts may emit. They may not while a worker waits for its restart with another configuration.
     ``live_conf``: keys of the configuration that running workers adopt. ``peers``: the worker in each other slot of the
-    assignment, None while unknown. ``remote_tasks``: the tasks of each other slot. ``workers``: the ids of all workers that are alive, including this worker.
+    assignment, None while unknown. ``remote_tasks``: the tasks of each other slot. ``workers``: the ids of all workers
+    that are alive, including this worker.
     """
 
     version: int

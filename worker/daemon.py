@@ -40,7 +40,7 @@ from .control_messages import WorkerLost
 from .core.task import Environment, TaskFailedError
 from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
-from .execution.executor import Executor
+from .execution.found_blocking import log_blocking
 from .launch_file import LaunchFile
 from .live_conf import LiveConf
 from .network.acker_links import AckerLinkContext, AckerLinks
@@ -379,19 +379,6 @@ class Worker:
 
     def _store_error(self, error: topology_pb2.ComponentError) -> None:
         self._tasks.start(store_error(self._store, self._launch.topology_id, error), "error")
-
-
-def log_blocking(executor: Executor) -> None:
-    """Log that an executor was found blocking."""
-    event(
-        log,
-        "executor.blocking",
-        level=logging.WARNING,
-        component=executor.component_id,
-        tasks=",".join(str(task.task_id) for task in executor.tasks),
-        remedy="the executor has its own run loop until it stops blocking; set blocking = True on the component if "
-        "its calls usually wait",
-    )
 
 
 def log_emit(component: str, stream: str, values: Sequence[Any]) -> None:

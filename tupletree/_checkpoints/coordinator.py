@@ -81,7 +81,7 @@ class CheckpointCoordinator:
         self.step: Step | None = None  # of the current round
         self.failures = 0  # since the last checkpoint
         self._next_round = first_round(epoch)
-        self._interval_s = interval_s
+        self.interval_s = interval_s  # can be changed at any time: the next pause has the new length
         self._not_before_s = 0.0
 
     def next(self, now_s: float) -> Sequence[Effect]:
@@ -114,7 +114,7 @@ class CheckpointCoordinator:
             case Action.COMMIT:
                 self.phase = Phase.COMMITTED
                 self.failures = 0
-                self._not_before_s = now_s + (0 if self.is_recovering else self._interval_s)
+                self._not_before_s = now_s + (0 if self.is_recovering else self.interval_s)
                 return (Record(self.txid, self.phase),)
             case Action.ROLLBACK:
                 self.txid -= 1
@@ -122,7 +122,7 @@ class CheckpointCoordinator:
                 return (Record(self.txid, self.phase),)
             case Action.INITSTATE:
                 self.is_recovering = False
-                self._not_before_s = now_s + self._interval_s
+                self._not_before_s = now_s + self.interval_s
                 return ()
 
     def failed(self, round_: int, now_s: float) -> bool:

@@ -249,6 +249,7 @@ class CheckpointSpout(Spout):
         """Do what is decided but not done: store writes, emits. If the store cannot be reached, retry later."""
         if self._is_over or self._clock() < self._retry_at_s:
             return
+        self._follow_interval()
         try:
             if self._coordinator is None:
                 self._take_over()
@@ -267,6 +268,12 @@ class CheckpointSpout(Spout):
             event(log, "checkpoint.spout.deposed", id=self.state_id, cause=error)
             self.collector.report_error(error)
             self._stand_down(error)
+
+    def _follow_interval(self) -> None:
+        """Adopt the configured interval, which changes while the topology runs."""
+        self._interval_s = interval_s(self.context.conf)
+        if self._coordinator is not None:
+            self._coordinator.interval_s = self._interval_s
 
     def _take_over(self) -> None:
         record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)

@@ -189,6 +189,7 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "SetLogLevels": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "SetSampling": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "SetTracing": Row(Right.CHANGE, by="name", mutates=True),
+    _NIMBUS + "SetConf": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "RestartWorker": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked
     _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # filtered by the user's rights

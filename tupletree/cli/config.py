@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from tupletree.cli.config_topology import print_settings, set_command, unset_command
 from tupletree.cli.options import conf_options, connect, json_option, nimbus_option
 from tupletree.cli.output import print_json, print_table
 from tupletree.config import KEYS, Key, defaults, json_schema, load, load_explicit, render_schema, render_yaml, validate
+from tupletree.config.changes import change_of
 
 
 def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -20,7 +22,7 @@ def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.group("config")
 def command() -> None:
-    """Explain configuration keys and show their values.
+    """Explain configuration keys, show their values, and change those of running topologies.
 
     Sources of values, in rising precedence: the defaults, tupletree.yaml (given by --conf or $TUPLETREE_CONF, or found
     in this directory or in ~/.tupletree), environment variables such as TUPLETREE_NIMBUS_SEEDS, -c KEY=VALUE, the
@@ -74,31 +76,68 @@ def print_schema(as_json: bool) -> None:
         click.echo(render_schema(), nl=False)
 
 
+command.add_command(set_command)
+command.add_command(unset_command)
+
+
 @command.command("get")
-@click.argument("key", shell_complete=_complete_keys)
+@click.argument("words", metavar="[NAME] [KEY]", nargs=-1, required=True, shell_complete=_complete_keys)
 @click.option("--remote", is_flag=True, help="Print the value of the leading nimbus.")
 @nimbus_option
 @json_option
 @conf_options
 def get_key(
-    key: str, remote: bool, seeds: str | None, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]
+    words: tuple[str, ...],
+    remote: bool,
+    seeds: str | None,
+    as_json: bool,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
 ) -> None:
     """Print the value of KEY as JSON; with --json, with its unit, default and meaning.
 
     Default: the local value. With --remote, the value of the leading nimbus, which replaces secrets by stars.
 
+    With NAME, print the value that holds in a running topology; without KEY, all its keys with their values, the source
+    of each value (default, submission, or changed since), and how each key can be changed: live, with a restart of the
+    workers, or not at all (fixed). Components that set a key themselves follow. Secrets are replaced by stars.
+
     \b
     Examples:
       tupletree config get topology.message.timeout.secs
       tupletree config get nimbus.task.timeout.secs --remote
+      tupletree config get words
+      tupletree config get words topology.max.spout.pending --json
     """
+    conf = load(conf_path, overrides)
+    name, key = _name_and_key(words, conf)
+    if name is not None:
+        if remote:
+            raise click.UsageError("--remote is for keys of the cluster; a topology's keys come from nimbus anyway.")
+        with connect(seeds, conf_path, overrides) as client:
+            print_settings(client, name, key, as_json)
+        return
+    assert key is not None
     if seeds is not None and not remote:
-        raise click.UsageError("--nimbus requires --remote.")
+        raise click.UsageError("--nimbus requires --remote, or the name of a topology.")
     if remote:
         _print_remote(key, seeds, conf_path, overrides, as_json)
         return
+    _print_local(key, conf, key in load_explicit(conf_path, overrides), as_json)
+
+
+def _name_and_key(words: tuple[str, ...], conf: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the topology and the key that the arguments name. A single argument with a dot is a key."""
+    if len(words) > 2:
+        raise click.UsageError(f"'config get' takes the name of a topology and a key, not {len(words)} arguments.")
+    if len(words) == 2:
+        return words[0], words[1]
+    is_key = words[0] in conf or "." in words[0]
+    return (None, words[0]) if is_key else (words[0], None)
+
+
+def _print_local(key: str, conf: dict[str, Any], is_set: bool, as_json: bool) -> None:
     known = KEYS.get(key)
-    conf = load(conf_path, overrides)
     if known is None and key not in conf:
         validate({key: None})
         raise click.UsageError(f"there is no configuration key '{key}', and no value is set for it.")
@@ -106,7 +145,7 @@ def get_key(
         click.echo(json.dumps(conf[key]))
         return
     value = {"key": key, "value": conf[key]} if known is None else _as_dict(known, conf)
-    print_json({**value, "set": key in load_explicit(conf_path, overrides)})
+    print_json({**value, "set": is_set})
 
 
 def _print_remote(
@@ -132,4 +171,5 @@ def _as_dict(key: Key, conf: dict[str, Any]) -> dict[str, Any]:
         "meaning": key.doc,
         "variable": key.variable,
         "component_level": key.component_level,
+        "changes": change_of(key.name),
     }

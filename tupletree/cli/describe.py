@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tupletree.cli.config_topology import changed_lines, settings_of
 from tupletree.cli.figures import component_figures
 from tupletree.cli.list import summary_dict
 from tupletree.cli.options import client_options, json_option, name_argument
@@ -44,6 +45,7 @@ def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
         **summary_dict(reply.summary),
         "unscheduled": reply.unscheduled,
         "conf": reply.summary.record.conf,
+        "changed_conf": [one for one in settings_of(reply.summary.record) if "submitted" in one or "pending" in one],
         "components": [component_figures(component) for component in reply.components],
         "statuses": status_dicts(reply),
         "inputs": [
@@ -70,6 +72,8 @@ def _print(topology: dict[str, Any]) -> None:
     )
     if wait := waits_for(topology["pending"], time.time()):
         click.echo(wait)
+    for line in changed_lines(topology["changed_conf"]):
+        click.echo(line)
     if topology["unscheduled"]:
         click.echo(f"not fully scheduled: {topology['unscheduled']}")
     print_components(topology["components"])

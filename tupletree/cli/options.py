@@ -75,13 +75,13 @@ def client_options(command: Command) -> Command:
 
 
 def _refuse_topology_keys(overrides: tuple[str, ...]) -> None:
-    """Refuse ``-c topology.…`` for a running topology: its configuration was fixed when it was submitted."""
+    """Refuse ``-c topology.…`` for a running topology."""
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key.startswith("topology."):
             raise click.UsageError(
-                f"-c configures this command, and '{key}' configures a topology. The configuration of a running "
-                "topology cannot change; kill the topology and submit it again with -c."
+                f"-c configures this command, and '{key}' configures a topology. "
+                f"Change a running topology with 'tupletree config set NAME {key}=VALUE'."
             )
 
 

@@ -18,6 +18,7 @@ from tupletree._checkpoints.settings import check_needs
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.status import from_rpc_error
 from tupletree._silent_spouts import warnings_of
+from tupletree.client.conf_calls import ConfCalls
 from tupletree.client.leader import LeaderCalls, request_of
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
 from tupletree.client.results.statistics import TopologyDescription
@@ -38,7 +39,7 @@ _RESTART_S: Final = 15.0
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
-class NimbusClient(LeaderCalls, SupervisorCalls):
+class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:

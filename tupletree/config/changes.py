@@ -1,9 +1,9 @@
 """Change of each key in a running topology: live, with a restart of the workers, or not at all.
 
-*live*: running workers adopt the new value within a second or two. *restart*: the topology's workers are restarted, after
-a pause in which the tuples in flight finish. *fixed*: the key is refused, for the reason given here. Keys of the cluster
-belong to the daemons, and change with the restart of a daemon. Keys outside the known families, and those of Spark, are
-read by components and by Spark when they start, and change with a restart.
+*live*: running workers adopt the new value within a second or two. *restart*: the topology's workers are restarted,
+after a pause in which the tuples in flight finish. *fixed*: the key is refused, for the reason given here. Keys of the
+cluster belong to the daemons, and change with the restart of a daemon. Keys outside the known families, and those of
+Spark, are read by components and by Spark when they start, and change with a restart.
 """
 
 from __future__ import annotations  # pure
@@ -54,7 +54,7 @@ RESTART: Final = frozenset(
 FIXED: Final[Mapping[str, str]] = {
     "topology.workers": "use 'tupletree rebalance NAME --workers N' to change the number of workers",
     "topology.acker.executors": "tuple trees in flight belong to a shard by the number of shards",
-    "topology.enable.message.timeouts": "without message timeouts, trees that are lost are never replayed",
+    "topology.enable.message.timeouts": "whether lost trees are replayed is settled at submission",
     "topology.max.task.parallelism": "the numbers of tasks are settled at submission",
     "topology.tasks": "the numbers of tasks are settled at submission",
     "topology.users": "the rights to a topology are settled at submission",

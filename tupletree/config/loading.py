@@ -44,14 +44,24 @@ def load_explicit(
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, Any]:
     """Return ``key=value`` options as a validated configuration. Raises ConfigError."""
+    conf = parse_assignments(overrides, option="-c ")
+    validate(conf, source=" (given with -c)" if conf else "")
+    return conf
+
+
+def parse_assignments(assignments: Sequence[str], option: str = "") -> dict[str, Any]:
+    """Return the keys and values of texts such as ``key=value``, not validated. ``option``: what stands before them.
+
+    Raises:
+        ConfigError: a text has another form.
+    """
     conf: dict[str, Any] = {}
-    for override in overrides:
-        name, equals, text = override.partition("=")
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise ConfigError(f"'-c {override}' must look like key=value, for example topology.workers=2")
+            raise ConfigError(f"'{option}{assignment}' must look like key=value, for example topology.workers=2")
         conf[name] = _parse(KEYS.get(name), text)
-    validate(conf, source=" (given with -c)" if conf else "")
     return conf
 
 

@@ -125,7 +125,7 @@ class Jobs:
     def __init__(self, retries: Retries) -> None:
         self.attempts = Attempts()
         self.stopped_at: int | None = None  # the txid of the batch that failed too often
-        self._retries = retries
+        self.retries = retries  # can be changed at any time
         self._jobs: dict[TransactionAttempt, Job] = {}
         self._tries: dict[int, int] = {}  # txid -> failures in a row, of any kind
         self._faults: dict[int, int] = {}  # txid -> failures that are the batch's own fault
@@ -149,7 +149,7 @@ class Jobs:
         """Add a batch that ``wants`` accepted."""
         self.attempts.saw(attempt)
         effects = list(self._drop(job for job in self._jobs.values() if self.attempts.is_over(job.attempt)))
-        pause_s = self._retries.pause_s(self._tries.get(attempt.txid, 0))
+        pause_s = self.retries.pause_s(self._tries.get(attempt.txid, 0))
         job = self._jobs[attempt] = Job(attempt, splits, now_s, control, not_before_s=now_s + pause_s)
         if self.stopped_at is not None and attempt.txid >= self.stopped_at:
             job.phase = Phase.STOPPED
@@ -217,7 +217,7 @@ class Jobs:
         txid = attempt.txid
         self._tries[txid] = self._tries.get(txid, 0) + 1
         faults = self._faults[txid] = self._faults.get(txid, 0) + is_own_fault
-        if is_own_fault and self._retries.most is not None and faults >= self._retries.most:
+        if is_own_fault and self.retries.most is not None and faults >= self.retries.most:
             return [Stop(job, faults), *self._stop(txid)]
         return list(self._drop(job for job in self._jobs.values() if job.attempt.txid >= txid))
 

@@ -69,13 +69,7 @@ class PipelineBolt(EmitterBolt):
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         super().prepare(conf, context, collector)
-        retries = Retries(
-            conf["pipeline.max.attempts"] or None,
-            conf["pipeline.retry.pause.secs"],
-            conf["pipeline.retry.longest.pause.secs"],
-        )
-        self._jobs = Jobs(retries)
-        self._limit_s = conf["pipeline.batch.timeout.secs"]
+        self._jobs = Jobs(_retries(conf))
         self._columns: dict[TransactionAttempt, list[list[Any]]] = {}
         is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
         self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
@@ -178,7 +172,12 @@ class PipelineBolt(EmitterBolt):
         self._progress.failed(job, str(shown))
         self._apply(self._jobs.failed(attempt, is_own_fault=is_fault))
 
+    @property
+    def _limit_s(self) -> float:
+        return float(self.context.conf["pipeline.batch.timeout.secs"])
+
     def _tick(self) -> None:
+        self._jobs.retries = _retries(self.context.conf)  # which can change while the topology runs
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
         for attempt in self._jobs.overdue(Phase.RUNNING, now_s(), self._limit_s):
@@ -258,6 +257,14 @@ class _Splits(BatchCollector):
 
     def report_error(self, error: BaseException) -> None:
         self._collector.report_error(error)
+
+
+def _retries(conf: Mapping[str, Any]) -> Retries:
+    return Retries(
+        conf["pipeline.max.attempts"] or None,
+        conf["pipeline.retry.pause.secs"],
+        conf["pipeline.retry.longest.pause.secs"],
+    )
 
 
 def _workers(conf: Mapping[str, Any]) -> int:

@@ -117,7 +117,6 @@ class CoordinatorSpout(Spout):
             )
         self.collector = collector
         self.context = context
-        self._max_active = conf.get("topology.max.spout.pending") or self._default_active
         self._topology = f"topology {context.topology_id}, "
         self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
@@ -171,6 +170,11 @@ class CoordinatorSpout(Spout):
 
     def deactivate(self) -> None:
         self._is_active = False
+
+    @property
+    def _max_active(self) -> int:
+        """The configured limit of active transactions, which can change while the topology runs."""
+        return self.context.conf.get("topology.max.spout.pending") or self._default_active
 
     @property
     def committed(self) -> int:
@@ -266,6 +270,8 @@ class CoordinatorSpout(Spout):
                 self._carry_out(self._effects[0])
                 self._effects.popleft()
             if begins:
+                if self._coordinator is not None:
+                    self._coordinator.max_active = self._max_active
                 self._begin()
         except UnavailableError as error:
             self._retry_at_s = self._clock() + RETRY_S

@@ -77,6 +77,9 @@ class PendingAction(Result):
         executors: the executors per component that a rebalance changes.
         tasks: the tasks per component that a rebalance changes.
         unfinished: trees and tuples in flight, as the workers reported last.
+        conf: the keys that change with the restart of the workers: the new value as JSON, or "" for a key that is not
+            set any more.
+        keeps_placement: True if the workers are restarted where they are, because only the configuration changes.
     """
 
     due_unix_s: float
@@ -85,6 +88,8 @@ class PendingAction(Result):
     executors: Mapping[str, int] = field(hash=False)
     tasks: Mapping[str, int] = field(hash=False)
     unfinished: int
+    conf: Mapping[str, str] = field(hash=False)
+    keeps_placement: bool
     raw: topology_pb2.PendingAction = field(repr=False, compare=False)
 
 
@@ -109,6 +114,9 @@ class TopologyRecord(Result):
         sampled_until_unix_s: the end of sampling, by component; absent or 0: permanent.
         traced_one_in: one in this number of trees is traced; 0: none.
         traced_until_unix_s: the end of tracing; 0: permanent.
+        submitted_conf: of the keys of the configuration that were changed since: the value at submission as JSON, or ""
+            for a key that was not set.
+        live_keys: of these keys, those that running workers have adopted without a restart.
     """
 
     id: str
@@ -129,6 +137,8 @@ class TopologyRecord(Result):
     traced_one_in: int
     sampled_until_unix_s: Mapping[str, float] = field(hash=False)
     traced_until_unix_s: float
+    submitted_conf: Mapping[str, str] = field(hash=False)
+    live_keys: tuple[str, ...]
     first_task: int
     raw: topology_pb2.TopologyRecord = field(repr=False, compare=False)
 
