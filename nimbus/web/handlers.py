@@ -39,6 +39,7 @@ from . import (
     topology,
     visualization,
 )
+from .conf_page import conf_page, conf_request
 from .formatting import dumps_link
 from .letter_stores import LetterStore, LetterStores
 from .requests import ApiCall, StoreFailedError
@@ -110,6 +111,9 @@ class Handlers:
 
     async def topology(self, call: ApiCall) -> Any:
         return topology.page(await self._topology(call), call.window, call.sys, call.user)
+
+    async def configuration(self, call: ApiCall) -> Any:
+        return conf_page((await self._leader_api.view()).record(call.path["id"]))
 
     async def topology_workers(self, call: ApiCall) -> Any:
         return topology.worker_list(await self._topology(call), self._http_port)
@@ -332,6 +336,9 @@ class Handlers:
     async def set_log_config(self, call: ApiCall) -> Any:
         record = await self._change(call, actions.log_levels(call, time.time()))
         return actions.shown_log_levels(record, time.time())
+
+    async def set_configuration(self, call: ApiCall) -> Any:
+        return conf_page(await self._change(call, conf_request(call)))
 
     async def debug(self, call: ApiCall) -> Any:
         request, operation = actions.sampling(call)

@@ -87,6 +87,15 @@ REBALANCE: Final[dict[str, Any]] = {
         }
     },
 }
+CONFIGURATION: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "set": {"type": "object"},
+        "unset": {"type": "array", "items": {"type": "string"}},
+        "waitSeconds": {"type": ["number", "null"], "minimum": 0},
+    },
+    "additionalProperties": False,
+}
 LOG_LEVELS: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["namedLoggerLevels"],

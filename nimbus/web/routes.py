@@ -9,7 +9,7 @@ from tupletree._security.rights import Row
 from . import parameters, schemas
 from .endpoint import ADMINISTER, CHANGE_ONE, METRICS, SEE, SEE_ALL, SEE_FILE, SEE_LOGS, SEE_ONE, Endpoint, Handler
 from .handlers import Handlers
-from .schema_objects import ASKED, DONE, LEVELS, WAITING, Type
+from .schema_objects import ASKED, DONE, LEVELS, SETTINGS, WAITING, Type
 
 
 def _get(path: str, row: Row, handler: Handler, reply: Type, summary: str, **more: Any) -> Endpoint:
@@ -44,6 +44,8 @@ ENDPOINTS: Final = (
     _get("/topology/summary", SEE, Handlers.topology_summary, schemas.TOPOLOGY_SUMMARY, "Every topology"),
     _get("/topology/{id}", SEE_ONE, Handlers.topology, schemas.TOPOLOGY_PAGE,
          "One topology: its components, windows, workers and configuration", query=parameters.WINDOWED),
+    _get("/topology/{id}/configuration", SEE_ONE, Handlers.configuration, SETTINGS,
+         "The keys of a topology's configuration: values, where they come from, and how each can be changed"),
     _get("/topology-workers/{id}", SEE_ONE, Handlers.topology_workers, schemas.TOPOLOGY_WORKERS,
          "Host and port of each worker of a topology"),
     _get("/topology/{id}/metrics", SEE_ONE, Handlers.metrics, schemas.TOPOLOGY_METRICS,
@@ -103,6 +105,9 @@ ENDPOINTS: Final = (
     _post("/topology/{id}/kill/{wait}", CHANGE_ONE, Handlers.kill, WAITING, "End the topology after a wait"),
     _post("/topology/{id}/logconfig", CHANGE_ONE, Handlers.set_log_config, LEVELS,
           "Set the levels of loggers", body=parameters.LOG_LEVELS),
+    _post("/topology/{id}/configuration", CHANGE_ONE, Handlers.set_configuration, SETTINGS,
+          "Change keys of a running topology's configuration, live or with a restart of the workers",
+          body=parameters.CONFIGURATION),
     _post("/topology/{id}/debug/{action}/{samplingPct}", CHANGE_ONE, Handlers.debug, DONE,
           "Start or stop sampling the tuples that all components emit"),
     _post("/topology/{id}/component/{component}/debug/{action}/{samplingPct}", CHANGE_ONE, Handlers.debug, DONE,

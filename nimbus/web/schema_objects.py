@@ -250,6 +250,23 @@ MATCH: Final = {
 DONE: Final = {"topologyOperation": "string", "topologyId": "string", "status": "string"}
 WAITING: Final = {**DONE, "waitSeconds": "number", "unfinished": "number"}
 ASKED: Final = {"status": "string", "id": "string"}
+SETTINGS: Final = {
+    "id": "string",
+    "name": "string",
+    "status": "string",
+    "pendingDueUnixSeconds": "number?",
+    "settings": [
+        {
+            "key": "string",
+            "value": "any",
+            "source": "string",
+            "changes": "string",
+            "submitted": "any",
+            "pending": "any",
+            "isPending": "boolean",
+        }
+    ],
+}
 LEVELS: Final = {
     "namedLoggerLevels": {
         "*": {

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from tupletree._checkpoints.forgetting import forget, users_of
 from tupletree._checkpoints.record import Checkpoint, load_checkpoint, state_ids
+from tupletree._checkpoints.settings import check_state_id
+from tupletree._wire.names import topology_name
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import print_json, print_table
 from tupletree.cli.stores import opened_store
+from tupletree.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +30,16 @@ class Found:
 
 @click.command("checkpoints")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--forget", "forgotten", multiple=True, metavar="ID", help="Remove what is stored; may be repeated.")
 @json_option
 @conf_options
-def command(ids: tuple[str, ...], as_json: bool, conf_path: str | None, overrides: tuple[str, ...]) -> None:
+def command(
+    ids: tuple[str, ...],
+    forgotten: tuple[str, ...],
+    as_json: bool,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
+) -> None:
     """Show the last checkpoint of stateful topologies, by state id: the topology's name, or its topology.state.id.
 
     The command reads ZooKeeper (transactional.zookeeper.servers, else zookeeper.servers; below
@@ -39,14 +51,24 @@ def command(ids: tuple[str, ...], as_json: bool, conf_path: str | None, override
 
     To start with empty states, submit with another topology.state.id.
 
+    --forget removes the stored checkpoint of an id that no topology will use again; it does nothing if nothing is
+    stored. The id of a topology that still exists is refused. The states themselves stay where the state provider keeps
+    them, and a topology with the same id does not start while they are there.
+
     \b
     Examples:
       tupletree checkpoints
       tupletree checkpoints words --json
+      tupletree checkpoints --forget words-of-last-year
     """
     from tupletree.config import load
 
     conf = load(conf_path, overrides)
+    if forgotten:
+        if ids:
+            raise click.UsageError("--forget takes the ids to remove; give no others.")
+        _forget(conf, tuple(dict.fromkeys(forgotten)), as_json)
+        return
     with opened_store(conf) as store:
         found = [Found(one, *load_checkpoint(store, one)) for one in dict.fromkeys(ids) or state_ids(store)]
     if as_json:
@@ -60,6 +82,39 @@ def command(ids: tuple[str, ...], as_json: bool, conf_path: str | None, override
             for one in found
         ]
         print_table(["id", "txid>", "phase", "tasks", "epoch>", "last checkpoint spout"], rows)
+
+
+def _forget(conf: Mapping[str, Any], ids: Sequence[str], as_json: bool) -> None:
+    for one in ids:
+        check_state_id(one)
+    _refuse_used(conf, ids)
+    with opened_store(conf) as store:
+        removed = {one: forget(store, one) for one in ids}
+    if as_json:
+        print_json([{"id": one, "forgotten": was_stored} for one, was_stored in removed.items()])
+        return
+    for one, was_stored in removed.items():
+        click.echo(f"{one}: the stored checkpoint is removed" if was_stored else f"{one}: no checkpoint is stored")
+
+
+def _refuse_used(conf: Mapping[str, Any], ids: Sequence[str]) -> None:
+    """Refuse the ids of topologies that exist in the cluster. Reads ZooKeeper: nimbus shows a user not all of them."""
+    from tupletree._coord.session import connect, disconnect
+    from tupletree._coord.store import Store
+
+    client = connect(conf)
+    try:
+        found = Store(client, str(conf["zookeeper.root"])).topologies()
+    finally:
+        disconnect(client)
+    records = [one.value for one in found.values()]
+    for one in ids:
+        names = users_of(one, records) + [name for name in map(topology_name, found.unreadable) if name == one]
+        if names:
+            raise UsageError(
+                f"the checkpoint of state id '{one}' belongs to topology '{names[0]}', which still exists; kill the "
+                f"topology first"
+            )
 
 
 def _tasks(checkpoint: Checkpoint) -> str:

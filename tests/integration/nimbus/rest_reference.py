@@ -189,6 +189,7 @@ _QUERIES = {
 }
 _BODIES = {
     "/topology/{id}/rebalance/{wait}": '{"rebalanceOptions": {"numWorkers": 2, "executors": {"split": 4}}}',
+    "/topology/{id}/configuration": '{"set": {"topology.max.spout.pending": 500}, "unset": [], "waitSeconds": 10}',
     "/topology/{id}/logconfig": '{"namedLoggerLevels": {"ROOT": {"target_level": "DEBUG", "timeout": 60}}}',
 }
 

@@ -213,9 +213,10 @@ def test_what_flows_is_counted_in_every_window(site: Site, names: dict[str, str]
 
 @pytest.mark.parametrize("path", POSTS)
 def test_an_action_answers_what_the_table_says(site: Site, names: dict[str, str], path: str) -> None:
-    body = (
-        {"namedLoggerLevels": {"ROOT": {"target_level": "WARN", "timeout": 60}}} if path.endswith("logconfig") else {}
-    )
+    body = {
+        "/topology/{id}/logconfig": {"namedLoggerLevels": {"ROOT": {"target_level": "WARN", "timeout": 60}}},
+        "/topology/{id}/configuration": {"set": {"topology.max.spout.pending": 5000}, "unset": ["topology.version"]},
+    }.get(path, {})
     if path.endswith("restartworker/{hostPort}"):
         status, found = site.ask(filled(site, path, {**names, "{hostPort}": "127.0.0.1:1"}), "POST", body)
         assert (status, found["error"]) == (404, "404 Not Found")

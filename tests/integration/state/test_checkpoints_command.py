@@ -9,8 +9,12 @@ import pytest
 from tupletree import config
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._coord import paths
+from tupletree._coord.session import connect, disconnect
+from tupletree._coord.store import encode
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.cli.main import main
+from tupletree.v1 import topology_pb2 as pb
 
 
 @pytest.fixture
@@ -70,3 +74,63 @@ def test_an_unknown_id_is_one_sentence(command):
         "",
         "tupletree: no checkpoint is stored for state id 'nothing'; known: there is none\n",
     )
+
+
+@pytest.fixture
+def stored(where):
+    """Store a checkpoint of the ids given."""
+
+    def store(*ids):
+        opened = open_store({**config.defaults(), **where})
+        for one in ids:
+            CheckpointRecord.take_over(opened, one, "topology one").save(Checkpoint(6, Phase.COMMITTED, {"count": 3}))
+        opened.close()
+
+    return store
+
+
+def test_a_checkpoint_is_forgotten_once_and_forgetting_it_again_is_no_error(command, stored):
+    stored("counts", "words")
+    assert command("--forget", "words") == (0, "words: the stored checkpoint is removed\n", "")
+    assert command("--forget", "words", "--forget", "counts", "--json") == (
+        0,
+        '[{"id": "words", "forgotten": false}, {"id": "counts", "forgotten": true}]\n',
+        "",
+    )
+    assert command("--json") == (0, "[]\n", "")
+    stored("words")
+    (found,) = json.loads(command("--json")[1])
+    assert (found["id"], found["epoch"]) == ("words", 1), "the id begins anew"
+
+
+def test_the_checkpoint_of_a_topology_that_exists_is_not_forgotten(command, stored, zookeeper, zookeeper_root):
+    stored("words", "mine", "other")
+    cluster = {"zookeeper.root": f"{zookeeper_root}-cluster"}
+    client = connect({**config.defaults(), "zookeeper.servers": [zookeeper.connect_string]})
+    for record in (
+        pb.TopologyRecord(id="words-1-5", name="words", tasks={"$checkpointspout": 1, "count": 2}),
+        pb.TopologyRecord(
+            id="a-2-5", name="a", tasks={"$checkpointspout": 1}, conf_json='{"topology.state.id": "mine"}'
+        ),
+        pb.TopologyRecord(id="other-3-5", name="other", tasks={"count": 2}),
+    ):
+        client.create(paths.topology(cluster["zookeeper.root"], record.id), encode(record), makepath=True)
+    disconnect(client)
+    root = ("-c", f"zookeeper.root={cluster['zookeeper.root']}")
+    assert command("--forget", "other", "--forget", "words", *root)[2] == (
+        "tupletree: the checkpoint of state id 'words' belongs to topology 'words', which still exists; kill the "
+        "topology first\n"
+    )
+    assert "belongs to topology 'a'" in command("--forget", "mine", *root)[2]
+    assert len(json.loads(command("--json")[1])) == 3, "nothing is removed when one of the ids is refused"
+    assert command("--forget", "other", *root)[0] == 0
+
+
+@pytest.mark.parametrize("wrong", ["a/b", "..", "", "a b"])
+def test_what_cannot_be_a_state_id_is_not_forgotten(command, wrong):
+    status, out, err = command("--forget", wrong)
+    assert (status, out) == (2, "") and "topology.state.id" in err
+
+
+def test_ids_to_show_and_ids_to_forget_do_not_go_together(command):
+    assert command("words", "--forget", "counts")[0] == 2
