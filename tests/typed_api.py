@@ -236,6 +236,7 @@ def main() -> None:
     with NimbusClient("localhost:6627") as client:
         client.submit("x", topology(), conf)
         print(failed(client.describe("x")), [is_idle(one) for one in client.list()], shards(client))
+        client.set_conf("x", {"topology.max.spout.pending": 5}, ["topology.debug"], wait_secs=2.5)
         client.set_log_levels("x", {"kazoo": LogLevel("DEBUG", until_unix_s=1e9)})
         record = client.kill("x", wait_secs=0)
         print(list(lines(client, record.id, 6700)), record.conf, record.raw.SerializeToString())

@@ -145,6 +145,7 @@ CALLS: dict[str, Callable[[random.Random], list[str]]] = {
     "describe": lambda rng: [text(rng)],
     "kill": lambda rng: [text(rng), number(rng)],
     "rebalance": lambda rng: [_name(rng), number(rng), number(rng), _executors(rng)],
+    "set_conf": lambda rng: [_name(rng), f"{{{text(rng)}: {number(rng)}}}", f"[{text(rng)}]", number(rng)],
     "set_log_levels": lambda rng: [_name(rng), f"{{{text(rng)}: level({text(rng)}, {number(rng)})}}", f"[{text(rng)}]"],
     "set_sampling": lambda rng: [_name(rng), text(rng), number(rng), number(rng)],
     "set_tracing": lambda rng: [_name(rng), number(rng), number(rng)],

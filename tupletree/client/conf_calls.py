@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._limits import shown
+from tupletree.client.requests import request_of, seconds
 from tupletree.client.results.topology import TopologyRecord
 from tupletree.config import TopologyConf, encode_conf
 from tupletree.config.changes import check_changeable
@@ -42,9 +43,7 @@ class ConfCalls:
             raise UsageError(f"set_conf: conf is a mapping of keys to values, not {shown(conf)}")
         if isinstance(remove, str) or not all(isinstance(key, str) for key in remove):
             raise UsageError(f"set_conf: remove is a sequence of keys, not {shown(remove)}")
-        if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
-            raise UsageError(f"wait_secs must be a number of seconds, 0 or more, not {shown(wait_secs)}")
         check_changeable(conf or {}, remove)
-        text = encode_conf(conf or {})
-        request = nimbus_pb2.SetConfRequest(name=name, conf_json=text, remove=remove, wait_s=wait_secs)
+        text, wait_s = encode_conf(conf or {}), seconds(wait_secs)
+        request = request_of(nimbus_pb2.SetConfRequest, name=name, conf_json=text, remove=remove, wait_s=wait_s)
         return self._change(lambda stub: stub.SetConf(request, timeout=_CALL_S))

@@ -12,12 +12,11 @@ import grpc
 from google.protobuf.message import Message
 
 from tupletree._address import with_port
-from tupletree._limits import shown
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree.config import load
-from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError, UsageError
+from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
 
 _Reply = TypeVar("_Reply")
@@ -133,15 +132,3 @@ class LeaderCalls:
     def _get_leader(self, address: str) -> nimbus_pb2.GetLeaderReply:
         stub = nimbus_pb2_grpc.NimbusStub(self._channel(address))
         return stub.GetLeader(nimbus_pb2.GetLeaderRequest(), timeout=_GET_LEADER_S)
-
-
-def request_of(kind: type[_Request], **fields: Any) -> _Request:
-    """Return a message with these fields. Raises UsageError naming the field whose value the message cannot hold."""
-    request = kind()
-    for field, value in fields.items():
-        try:
-            request.MergeFrom(kind(**{field: value}))
-        except (TypeError, ValueError, OverflowError) as error:
-            call = kind.__name__.removesuffix("Request")
-            raise UsageError(f"{call}: {field} cannot be {shown(value)}: {str(error)[:200]}") from None
-    return request

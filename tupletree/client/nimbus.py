@@ -19,7 +19,8 @@ from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.status import from_rpc_error
 from tupletree._silent_spouts import warnings_of
 from tupletree.client.conf_calls import ConfCalls
-from tupletree.client.leader import LeaderCalls, request_of
+from tupletree.client.leader import LeaderCalls
+from tupletree.client.requests import request_of, seconds
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
@@ -118,7 +119,7 @@ class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
 
         The topology is stopped after ``wait_secs`` at the latest (None: the topology's message timeout).
         """
-        request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=_seconds(wait_secs))
+        request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=seconds(wait_secs))
         return self._change(lambda stub: stub.Kill(request, timeout=_CALL_S))
 
     def activate(self, name: str) -> TopologyRecord:
@@ -151,7 +152,7 @@ class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
         request = request_of(
             nimbus_pb2.RebalanceRequest,
             name=name,
-            wait_s=_seconds(wait_secs),
+            wait_s=seconds(wait_secs),
             workers=workers or 0,
             executors=executors or {},
             tasks=tasks or {},
@@ -242,12 +243,6 @@ def _level_message(level: LogLevel | topology_pb2.LogLevel) -> topology_pb2.LogL
     return request_of(
         topology_pb2.LogLevel, level=level.level, reset_level=level.reset_level, until_unix_s=level.until_unix_s
     )
-
-
-def _seconds(wait_secs: float | None) -> float | None:
-    if wait_secs is not None and not (isinstance(wait_secs, int | float) and wait_secs >= 0):
-        raise UsageError(f"wait_secs must be a number of seconds, 0 or more, not {shown(wait_secs)}")
-    return wait_secs
 
 
 def _owner() -> str:

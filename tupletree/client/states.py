@@ -17,7 +17,8 @@ from tupletree._checkpoints.places import indexes_of, namespace_of
 from tupletree._checkpoints.record import load_checkpoint
 from tupletree._checkpoints.settings import check_state_id
 from tupletree._limits import shown
-from tupletree.client.leader import LeaderCalls, request_of
+from tupletree.client.leader import LeaderCalls
+from tupletree.client.requests import request_of
 from tupletree.client.results.state import StateAnswer, StateEntry, answer_of
 from tupletree.config import load
 from tupletree.errors import NotFoundError, UsageError

@@ -108,6 +108,13 @@ def test_negative_waits_and_counts(client: NimbusClient) -> None:
         (lambda client: client.rebalance("n", executors={"workers": 0}), "workers must be at least 1"),
         (lambda client: client.set_sampling("n", "c", "all"), "SetSampling: percent cannot be"),
         (lambda client: client.set_tracing("n", -1), "SetTracing: one_in cannot be -1"),
+        (lambda client: client.set_conf("n", {"topology.tasks": 2}), "cannot be changed in a running topology"),
+        (lambda client: client.set_conf("n", {"a": object()}), "configuration key 'a'"),
+        (lambda client: client.set_conf("n", [1]), "set_conf: conf is a mapping"),
+        (lambda client: client.set_conf("n", {}, "topology.debug"), "set_conf: remove is a sequence of keys"),
+        (lambda client: client.set_conf("n", {}, ["\ud800"]), "configuration key must be a name"),
+        (lambda client: client.set_conf("\ud800", {"a": 1}), "SetConf: name cannot be"),
+        (lambda client: client.set_conf("n", {"a": 1}, wait_secs="1"), "wait_secs must be a number of seconds"),
         (lambda client: client.set_log_levels("n", {}, ["\ud800"]), "SetLogLevels: remove cannot be"),
         (
             lambda client: client.set_log_levels("n", ["a"]),
