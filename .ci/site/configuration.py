@@ -8,13 +8,17 @@ from itertools import groupby
 from typing import Final
 
 from tupletree.config import KEYS, Key
+from tupletree.config.changes import FIXED, change_of
 from tupletree.config.keys import TOPOLOGY_FAMILIES
 from tupletree.config.validation import expectation
 
 HEAD: Final = """# Configuration
 
 Every key with what it takes, its default, its meaning and its scope: a key of the *cluster* belongs to the daemons of a
-machine; a key of a *topology* travels with it; some keys of a topology can also be set for one *component*.
+machine; a key of a *topology* travels with it; some keys of a topology can also be set for one *component*. The last
+fact says how `tupletree config set` changes a key in a running topology: *live* in the running workers, with a *restart*
+of its workers, or not at all, because it is *fixed* for the reason given. A key of the cluster changes with the restart
+of a daemon.
 
 Sources of values, in rising precedence: the defaults, `tupletree.yaml` (the first of `--conf`, `$TUPLETREE_CONF`,
 `./tupletree.yaml` and `~/.tupletree/tupletree.yaml`), environment variables, `-c KEY=VALUE`, the topology's
@@ -39,10 +43,19 @@ def scope(key: Key) -> str:
     return "topology" if key.family in TOPOLOGY_FAMILIES else "cluster"
 
 
+def changes(key: Key) -> str:
+    """Return how a key of a topology changes while the topology runs."""
+    how = change_of(key.name)
+    if how == "daemon":
+        return ""
+    reason = f": {escape(FIXED[key.name])}" if how == "fixed" else ""
+    return f" · changes: <em>{how}</em>{reason}"
+
+
 def entry(key: Key) -> str:
     """Return the HTML of one key; its name is its anchor."""
     default = escape(json.dumps(key.default))
-    facts = f"{escape(expectation(key))} · default <code>{default}</code> · {scope(key)}"
+    facts = f"{escape(expectation(key))} · default <code>{default}</code> · {scope(key)}{changes(key)}"
     return (
         f'<dt id="{key.name}"><code>{key.name}</code>'
         f'<a class="headerlink" href="#{key.name}" title="Permanent link">&para;</a></dt>\n'

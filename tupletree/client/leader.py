@@ -20,7 +20,6 @@ from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, Unavai
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
 
 _Reply = TypeVar("_Reply")
-_Request = TypeVar("_Request", bound=Message)
 
 _GET_LEADER_S: Final = 2.0
 _PAUSE_S: Final = 0.2
