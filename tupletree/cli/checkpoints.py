@@ -30,12 +30,16 @@ class Found:
 
 @click.command("checkpoints")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--forget", "forgotten", multiple=True, metavar="ID", help="Remove what is stored; may be repeated.")
+@click.option(
+    "--forget", "is_forgotten", is_flag=True, help="Remove the stored checkpoint; nothing stored is no error."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before removing.")
 @json_option
 @conf_options
 def command(
     ids: tuple[str, ...],
-    forgotten: tuple[str, ...],
+    is_forgotten: bool,
+    yes: bool,
     as_json: bool,
     conf_path: str | None,
     overrides: tuple[str, ...],
@@ -59,15 +63,15 @@ def command(
     Examples:
       tupletree checkpoints
       tupletree checkpoints words --json
-      tupletree checkpoints --forget words-of-last-year
+      tupletree checkpoints words-of-last-year --forget
     """
     from tupletree.config import load
 
     conf = load(conf_path, overrides)
-    if forgotten:
-        if ids:
-            raise click.UsageError("--forget takes the ids to remove; give no others.")
-        _forget(conf, tuple(dict.fromkeys(forgotten)), as_json)
+    if is_forgotten:
+        if not ids:
+            raise UsageError("--forget requires a state id")
+        _forget(conf, tuple(dict.fromkeys(ids)), yes, as_json)
         return
     with opened_store(conf) as store:
         found = [Found(one, *load_checkpoint(store, one)) for one in dict.fromkeys(ids) or state_ids(store)]
@@ -84,11 +88,13 @@ def command(
         print_table(["id", "txid>", "phase", "tasks", "epoch>", "last checkpoint spout"], rows)
 
 
-def _forget(conf: Mapping[str, Any], ids: Sequence[str], as_json: bool) -> None:
+def _forget(conf: Mapping[str, Any], ids: Sequence[str], yes: bool, as_json: bool) -> None:
     for one in ids:
         check_state_id(one)
     _refuse_used(conf, ids)
     with opened_store(conf) as store:
+        for one in [] if yes else sorted(set(ids) & set(state_ids(store))):
+            click.confirm(f"Forget the stored checkpoint of '{one}'?", abort=True)
         removed = {one: forget(store, one) for one in ids}
     if as_json:
         print_json([{"id": one, "forgotten": was_stored} for one, was_stored in removed.items()])

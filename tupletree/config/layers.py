@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tupletree import _limits
+from tupletree.config.changes import change_of
 from tupletree.config.keys import FAMILIES, KEYS, TOPOLOGY_FAMILIES
 from tupletree.config.topology_conf import TopologyKeys
 from tupletree.config.validation import quoted, validate
@@ -94,6 +95,7 @@ def render_yaml() -> str:
     lines = [
         "# Every configuration key of Tupletree with its default. Copy what you want to change to ./tupletree.yaml,",
         "# ~/.tupletree/tupletree.yaml or a file of your own ($TUPLETREE_CONF, --conf).",
+        "# (live), (restart), (fixed): how tupletree config set changes a key of a running topology.",
         "# Written by: tupletree config list --yaml",
     ]
     family = ""
@@ -103,7 +105,9 @@ def render_yaml() -> str:
             lines += ["", f"# --- {family} " + "-" * (70 - len(family))]
         unit = f" [{key.unit}]" if key.unit else ""
         level = " (also for one component)" if key.component_level else ""
-        lines += [f"# {key.doc}{unit}{level}", f"{key.name}: {json.dumps(key.default)}"]
+        change = change_of(key.name)
+        how = "" if change == "daemon" else f" ({change})"
+        lines += [f"# {key.doc}{unit}{level}{how}", f"{key.name}: {json.dumps(key.default)}"]
     return "\n".join(lines) + "\n"
 
 

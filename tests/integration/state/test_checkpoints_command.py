@@ -91,16 +91,19 @@ def stored(where):
 
 def test_a_checkpoint_is_forgotten_once_and_forgetting_it_again_is_no_error(command, stored):
     stored("counts", "words")
-    assert command("--forget", "words") == (0, "words: the stored checkpoint is removed\n", "")
-    assert command("--forget", "words", "--forget", "counts", "--json") == (
+    assert command("words", "--forget", "--yes") == (0, "words: the stored checkpoint is removed\n", "")
+    assert command("--forget", "-y", "words", "counts", "--json") == (
         0,
         '[{"id": "words", "forgotten": false}, {"id": "counts", "forgotten": true}]\n',
         "",
     )
     assert command("--json") == (0, "[]\n", "")
+    assert command("words", "--forget") == (0, "words: no checkpoint is stored\n", ""), "there is nothing to ask"
     stored("words")
     (found,) = json.loads(command("--json")[1])
     assert (found["id"], found["epoch"]) == ("words", 1), "the id begins anew"
+    status, _, _ = command("words", "--forget")  # nobody answers here
+    assert status != 0 and len(json.loads(command("--json")[1])) == 1
 
 
 def test_the_checkpoint_of_a_topology_that_exists_is_not_forgotten(command, stored, zookeeper, zookeeper_root):
@@ -116,21 +119,21 @@ def test_the_checkpoint_of_a_topology_that_exists_is_not_forgotten(command, stor
     ):
         client.create(paths.topology(cluster["zookeeper.root"], record.id), encode(record), makepath=True)
     disconnect(client)
-    root = ("-c", f"zookeeper.root={cluster['zookeeper.root']}")
-    assert command("--forget", "other", "--forget", "words", *root)[2] == (
+    options = ("--forget", "--yes", "-c", f"zookeeper.root={cluster['zookeeper.root']}")
+    assert command("other", "words", *options)[2] == (
         "tupletree: the checkpoint of state id 'words' belongs to topology 'words', which still exists; kill the "
         "topology first\n"
     )
-    assert "belongs to topology 'a'" in command("--forget", "mine", *root)[2]
+    assert "belongs to topology 'a'" in command("mine", *options)[2]
     assert len(json.loads(command("--json")[1])) == 3, "nothing is removed when one of the ids is refused"
-    assert command("--forget", "other", *root)[0] == 0
+    assert command("other", *options)[0] == 0
 
 
 @pytest.mark.parametrize("wrong", ["a/b", "..", "", "a b"])
 def test_what_cannot_be_a_state_id_is_not_forgotten(command, wrong):
-    status, out, err = command("--forget", wrong)
+    status, out, err = command(wrong, "--forget", "--yes")
     assert (status, out) == (2, "") and "topology.state.id" in err
 
 
-def test_ids_to_show_and_ids_to_forget_do_not_go_together(command):
-    assert command("words", "--forget", "counts")[0] == 2
+def test_an_id_must_be_named_to_be_forgotten(command):
+    assert command("--forget") == (2, "", "tupletree: --forget requires a state id\n")
