@@ -17,8 +17,8 @@ HEAD: Final = """# Configuration
 Every key with what it takes, its default, its meaning and its scope: a key of the *cluster* belongs to the daemons of a
 machine; a key of a *topology* travels with it; some keys of a topology can also be set for one *component*. The last
 fact says how `tupletree config set` changes a key in a running topology: *live* in the running workers, with a
-*restart* of its workers, or not at all, because it is *fixed* for the reason given. A key of the cluster changes with the
-restart of a daemon.
+*restart* of its workers, or not at all, because it is *fixed* for the reason given. A key of the cluster changes with
+the restart of a daemon.
 
 Sources of values, in rising precedence: the defaults, `tupletree.yaml` (the first of `--conf`, `$TUPLETREE_CONF`,
 `./tupletree.yaml` and `~/.tupletree/tupletree.yaml`), environment variables, `-c KEY=VALUE`, the topology's
