@@ -26,7 +26,7 @@ from tupletree.config.changes import change_of, check_changeable
 from tupletree.errors import ConfigError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
-MAX_KEYS: Final = 1000
+MAX_KEYS: Final = 200
 """Keys that one request may name, and keys that may differ from their values at submission."""
 MAX_RECORD_BYTES: Final = 600_000
 """A rebalance writes record and assignment together, in a message of at most 1 MiB."""
@@ -50,7 +50,6 @@ def configured(record: pb.TopologyRecord, request: SetConf, due_unix_s: float) -
     """
     asked = parse_conf(request.conf_json, "the request")
     _check_request(asked, request.remove)
-    check_changeable(asked, request.remove)
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     wanted = {name: _text(value) for name, value in asked.items()}
@@ -81,6 +80,7 @@ def _check_request(asked: dict[str, Any], remove: Sequence[str]) -> None:
         raise UsageError("no configuration key is named: name the keys to set or to unset")
     if len(asked) + len(remove) > MAX_KEYS:
         raise UsageError(f"a request can name at most {MAX_KEYS} configuration keys, not {len(asked) + len(remove)}")
+    check_changeable(asked, remove)
     for name in remove:
         if name in asked:
             raise UsageError(f"configuration key '{name}' is both set and unset")
@@ -90,7 +90,7 @@ def _is_live(record: pb.TopologyRecord, name: str, now: str, value: str) -> bool
     """True if running workers adopt the change. Ticks begin and end with a restart: tasks count them from the start."""
     if change_of(name) != "live" or (name in record.submitted_conf and name not in record.live_keys):
         return False
-    return name != _TICKS or now == value or "null" not in (now, value)
+    return name != _TICKS or now == value or {now, value}.isdisjoint({"null", _ABSENT})
 
 
 def _postpone(record: pb.TopologyRecord, name: str, value: str, due_unix_s: float) -> None:

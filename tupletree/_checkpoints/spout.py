@@ -97,6 +97,7 @@ class CheckpointSpout(Spout):
         check_settings(conf)
         self.collector = collector
         self.context = context
+        self._conf = conf  # of the task, whose keys can change while the topology runs
         self.state_id = state_id(conf, context.topology_id)
         self._clock = context.clock
         self._interval_s = interval_s(conf)
@@ -270,8 +271,8 @@ class CheckpointSpout(Spout):
             self._stand_down(error)
 
     def _follow_interval(self) -> None:
-        """Adopt the configured interval, which changes while the topology runs."""
-        self._interval_s = interval_s(self.context.conf)
+        """Adopt the configured interval, which can change while the topology runs."""
+        self._interval_s = interval_s(self._conf)
         if self._coordinator is not None:
             self._coordinator.interval_s = self._interval_s
 

@@ -23,7 +23,10 @@ def launch_conf_json(record: pb.TopologyRecord) -> str:
     try:
         conf = json.loads(record.conf_json)
         for name in record.live_keys:
-            conf[name] = json.loads(record.submitted_conf[name])
+            if text := record.submitted_conf[name]:
+                conf[name] = json.loads(text)
+            else:
+                conf.pop(name, None)  # a key that is newer than the submission
     except (ValueError, TypeError, RecursionError):
         return record.conf_json
     return json.dumps(conf, sort_keys=True, separators=(",", ":"))

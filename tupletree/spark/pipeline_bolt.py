@@ -174,10 +174,10 @@ class PipelineBolt(EmitterBolt):
 
     @property
     def _limit_s(self) -> float:
-        return float(self.context.conf["pipeline.batch.timeout.secs"])
+        return float(self._conf["pipeline.batch.timeout.secs"])
 
     def _tick(self) -> None:
-        self._jobs.retries = _retries(self.context.conf)  # which can change while the topology runs
+        self._jobs.retries = _retries(self._conf)  # its keys can change while the topology runs
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
         for attempt in self._jobs.overdue(Phase.RUNNING, now_s(), self._limit_s):

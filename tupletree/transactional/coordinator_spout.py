@@ -117,6 +117,7 @@ class CoordinatorSpout(Spout):
             )
         self.collector = collector
         self.context = context
+        self._conf = conf  # of the task, whose keys can change while the topology runs
         self._topology = f"topology {context.topology_id}, "
         self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
@@ -174,7 +175,7 @@ class CoordinatorSpout(Spout):
     @property
     def _max_active(self) -> int:
         """The configured limit of active transactions, which can change while the topology runs."""
-        return self.context.conf.get("topology.max.spout.pending") or self._default_active
+        return self._conf.get("topology.max.spout.pending") or self._default_active
 
     @property
     def committed(self) -> int:

@@ -79,7 +79,8 @@ class Process:
         context = TopologyContext(
             topology_id=topology_id, component_id="c", task_id=1, tasks={"c": [1]}, sources={}, targets={}, conf={}
         )
-        self.spout.open({"topology.max.spout.pending": pending}, context, self.collector)
+        self.conf: dict[str, Any] = {"topology.max.spout.pending": pending}
+        self.spout.open(self.conf, context, self.collector)
 
     def take(self) -> list[tuple[Tree, TransactionAttempt]]:
         self.spout.next_tuple()
@@ -104,6 +105,18 @@ def test_a_commit_leaves_before_the_store_is_asked_for_what_begins_next() -> Non
     assert process.take() == [(Tree.COMMIT, second[1])]
     assert [attempt.txid for _, attempt in process.take()] == [4]
     assert process.take() == []
+
+
+def test_the_limit_of_active_transactions_follows_the_configuration() -> None:
+    process = Process(MemoryStore(), "one", SimulatedClock(), pending=1)
+    [first] = process.take()
+    process.conf["topology.max.spout.pending"] = 3
+    assert [attempt.txid for _, attempt in process.take()] == [2, 3]
+    process.conf["topology.max.spout.pending"] = 1
+    process.spout.ack(first)
+    assert process.take() == [(Tree.COMMIT, first[1])]
+    process.spout.ack((Tree.COMMIT, first[1]))
+    assert process.take() == [], "two are active, and none begins until they have ended"
 
 
 class Counted:
