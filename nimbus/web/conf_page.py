@@ -54,4 +54,7 @@ def conf_request(call: ApiCall) -> SetConf:
         raise UsageError("unset must be a list of configuration keys")
     if wait_s is not None and (isinstance(wait_s, bool) or not isinstance(wait_s, int | float)):
         raise UsageError("waitSeconds must be a number of seconds")
-    return SetConf(json.dumps(conf), remove, None if wait_s is None else float(wait_s))
+    try:
+        return SetConf(json.dumps(conf), remove, None if wait_s is None else float(wait_s))
+    except (OverflowError, RecursionError):
+        raise UsageError("waitSeconds is too large, or a value is nested too deeply") from None

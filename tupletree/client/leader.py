@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import grpc
-from google.protobuf.message import Message
 
 from tupletree._address import with_port
 from tupletree._rpc.channels import channel
