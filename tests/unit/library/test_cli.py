@@ -194,7 +194,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             ["rebalance", "words", "-c", "topology.max.spout.pending=77"],
             "-c configures this command, and 'topology.max.spout.pending' configures a topology",
         ),
-        (["kill", "words", "-c", " topology.workers=2"], "kill the topology and submit it again with -c"),
+        (["kill", "words", "-c", " topology.workers=2"], "tupletree config set NAME topology"),
         (["activate", "words", "-c", "topology.workers=2"], "'topology.workers' configures a topology"),
         (["list", "-c", "zookeeper.port=99999"], "takes a whole number from 1 to 65535"),
         (["submit", "numbers_example.py", "-c", "topology.workers=none"], "takes a whole number"),
