@@ -20,6 +20,13 @@ def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(name, help=key.doc) for name, key in KEYS.items() if name.startswith(incomplete)]
 
 
+def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Complete a key; where none begins so, ask the cluster for the names of topologies."""
+    from tupletree.cli.name_completion import complete_names
+
+    return _complete_keys(ctx, param, incomplete) or list(complete_names(ctx, incomplete))
+
+
 @click.group("config")
 def command() -> None:
     """Explain configuration keys, show their values, and change those of running topologies.
@@ -81,7 +88,7 @@ command.add_command(unset_command)
 
 
 @command.command("get")
-@click.argument("words", metavar="[NAME] [KEY]", nargs=-1, required=True, shell_complete=_complete_keys)
+@click.argument("words", metavar="[NAME] [KEY]", nargs=-1, required=True, shell_complete=_complete_words)
 @click.option("--remote", is_flag=True, help="Print the value of the leading nimbus.")
 @nimbus_option
 @json_option

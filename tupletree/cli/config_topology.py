@@ -18,7 +18,7 @@ from tupletree.config.effective import settings
 from tupletree.config.loading import parse_assignments
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient, TopologyRecord
+    from tupletree.client import NimbusClient, TopologyDescription, TopologyRecord
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -91,27 +91,31 @@ def unset_command(client: NimbusClient, name: str, keys: tuple[str, ...], wait_s
 
 def print_settings(client: NimbusClient, name: str, key: str | None, as_json: bool) -> None:
     """Print the configuration of a topology, or the value of one key."""
-    description = client.describe(name)
-    found = settings_of(description.summary.record)
+    found = settings_with_components(client.describe(name))
     if key is not None:
         _print_setting(found, name, key, as_json)
-        return
-    overrides = {
-        (setting, component.id): value
-        for component in description.spec.components
-        for setting, value in component.conf.items()
-    }
-    if as_json:
-        for one in found:
-            own = {component: value for (setting, component), value in overrides.items() if setting == one["key"]}
-            one.update({"components": own} if own else {})
+    elif as_json:
         print_json(found)
-        return
-    rows = [(one["key"], _shown(one), one["source"], one["changes"]) for one in found]
-    print_table(["key", "value", "source", "changes"], rows)
-    if overrides:
-        own_rows = [(component, setting, json.dumps(value)) for (setting, component), value in overrides.items()]
-        print_table(["component", "own key", "value"], sorted(own_rows))
+    else:
+        rows = [(one["key"], _shown(one), one["source"], one["changes"]) for one in found]
+        print_table(["key", "value", "source", "changes"], rows)
+        own = [
+            (component, one["key"], json.dumps(value))
+            for one in found
+            for component, value in one.get("components", {}).items()
+        ]
+        if own:
+            print_table(["component", "own key", "value"], sorted(own))
+
+
+def settings_with_components(description: TopologyDescription) -> list[dict[str, Any]]:
+    """Return the keys of a topology, with the values of the components that set a key themselves."""
+    found = settings_of(description.summary.record)
+    for one in found:
+        own = {part.id: part.conf[one["key"]] for part in description.spec.components if one["key"] in part.conf}
+        if own:
+            one["components"] = own
+    return found
 
 
 def settings_of(record: TopologyRecord) -> list[dict[str, Any]]:
