@@ -69,6 +69,7 @@ class PipelineBolt(EmitterBolt):
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         super().prepare(conf, context, collector)
+        self._conf = conf  # of the task, whose keys can change while the topology runs
         self._jobs = Jobs(_retries(conf))
         self._columns: dict[TransactionAttempt, list[list[Any]]] = {}
         is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
@@ -177,7 +178,7 @@ class PipelineBolt(EmitterBolt):
         return float(self._conf["pipeline.batch.timeout.secs"])
 
     def _tick(self) -> None:
-        self._jobs.retries = _retries(self._conf)  # its keys can change while the topology runs
+        self._jobs.retries = _retries(self._conf)
         for control in self._jobs.held():
             self.collector.reset_timeout(control)
         for attempt in self._jobs.overdue(Phase.RUNNING, now_s(), self._limit_s):
