@@ -138,7 +138,6 @@ class Engine:
 
     def change_conf(self, changes: Mapping[str, Any]) -> None:
         """Give components and executors new values of keys that change live. Each adopts them on its own thread."""
-        self.max_bytes = changes.get("topology.tuple.max.bytes", self.max_bytes)
         for executor in self.executors:
             executor.inbox.put_news(ConfChanged(changes))
 

@@ -21,7 +21,6 @@ LIVE: Final = frozenset(
     {
         "topology.max.spout.pending",
         "topology.tick.tuple.freq.secs",
-        "topology.tuple.max.bytes",
         "topology.lost.worker.grace.ms",
         "topology.sleep.spout.wait.strategy.time.ms",
         "topology.error.throttle.interval.secs",
@@ -44,6 +43,7 @@ RESTART: Final = frozenset(
         "topology.flush.interval.ms",
         "topology.executor.receive.buffer.size",
         "topology.executor.receive.buffer.bytes",
+        "topology.tuple.max.bytes",
         "topology.stats.sample.rate",
         "topology.worker.timeout.secs",
         "topology.environment",
