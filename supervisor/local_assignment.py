@@ -66,7 +66,8 @@ def plan_work(
 ) -> dict[int, LocalAssignment | None]:
     """Return the work for each of ``ports``, or None for a port without work.
 
-    An assignment without a record belongs to a topology that is being removed, and is ignored. If a snapshot taken
+    An assignment without a record belongs to a topology that is being removed, and is ignored. So is an assignment of
+    tasks that the record does not have: their number changed between the reads, and the next snapshot shows both. If a snapshot taken
     during a change shows two topologies in one slot, the topology assigned under the newer epoch wins, then the
     topology with the greater id. The next snapshot shows only one.
     """
@@ -76,7 +77,8 @@ def plan_work(
         if record is None:
             continue
         for worker in assignment.workers:
-            if worker.supervisor_id == supervisor_id and worker.port in plan:
+            is_mine = worker.supervisor_id == supervisor_id and worker.port in plan
+            if is_mine and _is_of(record, worker):
                 plan[worker.port] = _work(record, worker, silence_timeout_s)
     return plan
 
@@ -96,6 +98,13 @@ def _work(record: TopologyRecord, worker: WorkerAssignment, silence_timeout_s: f
         silence_timeout_s=_silence_s(record.conf_json, silence_timeout_s),
         tasks=_changed_tasks(record),
     )
+
+
+def _is_of(record: TopologyRecord, worker: WorkerAssignment) -> bool:
+    """True if the tasks of a worker are among those that the topology has now."""
+    first = record.first_task or 1
+    end = first + sum(record.tasks.values())
+    return not record.tasks or all(first <= one.first_task and one.last_task < end for one in worker.executors)
 
 
 def _changed_tasks(record: TopologyRecord) -> tuple[tuple[str, int, int], ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import threading
 from collections import deque
@@ -106,7 +107,7 @@ class CheckpointSpout(Spout):
         self._targets = sorted({task for id in begins for task in context.component_tasks(id)})
         self._tasks = {id: len(context.component_tasks(id)) for id in self.stateful + self.positioned * is_aligned}
         self._topology = f"topology {context.topology_id}, "
-        self._owner = f"{self._topology}process {os.getpid()} on {socket.gethostname()}"
+        self._owner = f"{self._topology}task {context.task_id}, process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
         self._record: CheckpointRecord | None = None  # None: this spout must take over first
         self._coordinator: CheckpointCoordinator | None = None
@@ -323,6 +324,9 @@ class CheckpointSpout(Spout):
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
             return
+        if _task_of(error.successor) > self.context.task_id:  # the numbers of tasks have changed: never change them back
+            self._is_deposed = True
+            return
         if self._clock() - self._began_s > MAX_PAUSE_S:
             self._depositions = 0
         self._record = self._coordinator = None
@@ -351,3 +355,9 @@ class CheckpointSpout(Spout):
         self._unacked = set(self._targets)
         for task in self._targets:
             self.collector.emit_direct(task, step.row(0), (step.round, task), CHECKPOINT_STREAM)
+
+
+def _task_of(owner: str) -> int:
+    """Return the task id in the name of a checkpoint spout; 0 if there is none. Later numbers of tasks: higher ids."""
+    found = re.search(r", task (\d{1,18}), ", owner)
+    return int(found[1]) if found else 0

@@ -94,7 +94,7 @@ def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], nam
         for state in after:
             state.rollback()  # what a try before this one has prepared
         if isinstance(part.component, Spout):
-            _join_positions(part.component, before, after)
+            _join_positions(part, before, after)
         else:
             assert isinstance(part.component, StatefulBolt)
             division = Division(part.component, part, len(before), len(after))
@@ -129,10 +129,15 @@ def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid:
         raise ConflictError(f"state {name!r} {found}, and the last checkpoint of the topology is {txid}")
 
 
-def _join_positions(spout: Spout, before: States, after: States) -> None:
+def _join_positions(part: Part, before: States, after: States) -> None:
+    assert isinstance(part.component, Spout)
     positions = [state.get(POSITION) for state in before if POSITION in state]  # one that was never open has none
     if positions:
-        joined = spout.merge_states(positions)
+        try:
+            joined = part.component.merge_states(positions)
+        except (Exception, SystemExit) as error:
+            fault = f"its merge_states raises {_described(error)}"
+            raise refusal(part.context.component_id, len(before), len(after), fault) from error
         for state in after:
             state.put(POSITION, joined)
 
@@ -147,7 +152,7 @@ def _divide(division: Division, before: States, after: States) -> None:
             else:
                 after[target].put(key, value)
     for key, values in shared.items():
-        joined = division.bolt.merge_values(key, values)
+        joined = division.merged(key, values)
         for state in after:
             state.put(key, joined)
 
@@ -169,7 +174,7 @@ def _prepare_encoded(division: Division, before: Any, after: Any, txid: int) -> 
                     target = found
                 changes[target][encoded] = data
     for encoded, (key, values) in shared.items():
-        joined = encode_value(division.bolt.merge_values(key, values))
+        joined = encode_value(division.merged(key, values))
         for one in changes:
             one[encoded] = joined
     for state, own in zip(after, changes, strict=True):
@@ -222,11 +227,24 @@ class Division:
             )
         return hashed % self._after
 
+    def merged(self, key: Any, values: Sequence[Any]) -> Any:
+        """Return the value of an entry that is no key's. Raises TopologyError if the bolt has none to store."""
+        try:
+            value = self.bolt.merge_values(key, values)
+            encode_value(value)
+        except (Exception, SystemExit) as error:
+            raise self._refusal(key, f"has no value for all tasks: merge_values: {_described(error)}") from error
+        return value
+
     def _hashed(self, key: Any, fields: Sequence[str]) -> int | None:
-        values = self.bolt.values_of_key(key, fields)
+        try:
+            values = self.bolt.values_of_key(key, fields)
+            count = 0 if values is None else len(values)
+        except (Exception, SystemExit) as error:
+            raise self._refusal(key, f"belongs to no task: values_of_key: {_described(error)}") from error
         if values is None:
             return None
-        if len(values) != len(fields):
+        if count != len(fields):
             raise self._refusal(key, f"is not a value for each field of the grouping by {', '.join(fields)}")
         hashed = self._hash.of(values[0]) if len(values) == 1 else -1
         return hashed if hashed >= 0 else hash_values(values, self._component, fields)
@@ -243,6 +261,10 @@ def refusal(component: str, before: int, after: int, fault: str) -> TopologyErro
         f"begin with empty states by another topology.state.id",
         component=component,
     )
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _shown(key: Any) -> str:

@@ -52,6 +52,14 @@ def test_an_assignment_whose_topology_is_gone_is_no_work() -> None:
     assert plan(assignment("a", ("me", 6700)), records=[]) == {6700: None, 6701: None}
 
 
+@pytest.mark.parametrize(("first_task", "tasks"), [(5, 4), (0, 3)])
+def test_an_assignment_of_tasks_that_the_record_does_not_have_is_no_work(first_task: int, tasks: int) -> None:
+    changed = record("a")
+    changed.first_task = first_task
+    changed.tasks["count"] = tasks
+    assert plan(assignment("a", ("me", 6700)), records=[changed]) == {6700: None, 6701: None}
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_two_topologies_in_one_slot_are_settled_by_epoch_then_by_id(order: int) -> None:
     by_epoch = [assignment("b", ("me", 6700), epoch=1), assignment("a", ("me", 6700), epoch=2)][::order]
@@ -83,7 +91,10 @@ def test_the_worker_is_told_the_tasks_once_they_have_changed() -> None:
     changed.tasks.update({"count": 3, "split": 1})
     assert plan(assignment("a", ("me", 6700)), records=[changed])[6700].tasks == ()  # type: ignore[union-attr]
     changed.first_task = 5
-    work = plan(assignment("a", ("me", 6700)), records=[changed])[6700]
+    placed = assignment("a", ("me", 6700))
+    del placed.workers[0].executors[:]
+    placed.workers[0].executors.add(first_task=5, last_task=8)
+    work = plan(placed, records=[changed])[6700]
     assert work is not None and work.tasks == (("count", 5, 7), ("split", 8, 8))
 
 

@@ -129,7 +129,16 @@ def context(component: str, tasks: Mapping[str, Sequence[int]]) -> TopologyConte
 
 def begin(components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",)) -> list[str]:
     """Let the checkpoint spout of a new process begin; return the errors that it reports."""
-    tasks = {"$checkpointspout": [1], **{name: list(range(10, 10 + count)) for name, count in counts.items()}}
+    spout, reports = opened(components, counts, fields)
+    spout.next_tuple()
+    return [str(error) for error in reports.errors]
+
+
+def opened(
+    components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",), first_task: int = 1
+) -> tuple[CheckpointSpout, Reports]:
+    """Return the checkpoint spout of a new process."""
+    tasks = {"$checkpointspout": [first_task], **{name: list(range(10, 10 + count)) for name, count in counts.items()}}
 
     def load(name: str) -> Part:
         return Part(components[name], context(name, tasks), [list(fields)])
@@ -140,8 +149,7 @@ def begin(components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequ
     spout.move_states = partial(redistribute, load, ID)
     reports = Reports()
     spout.open(CONF, context("$checkpointspout", tasks), reports)  # type: ignore[arg-type]
-    spout.next_tuple()
-    return [str(error) for error in reports.errors]
+    return spout, reports
 
 
 def begin_with_crashes(components: Mapping[str, Any], counts: Mapping[str, int], is_after: bool) -> int:
@@ -315,6 +323,49 @@ def test_keys_that_the_grouping_does_not_send_are_refused_and_nothing_changes(
     assert sentence in error
     assert begin({"count": Totals()}, {"count": 2}) == []
     assert [len(one) for one in stored("count", 2)] == [len(one) for one in entries]
+
+
+class Raising(StatefulBolt):
+    def values_of_key(self, key: Any, fields: Sequence[str]) -> Any:
+        return {"one": ["one"], "number": 3, "shared": None}[key]
+
+
+@pytest.mark.parametrize(
+    ("component", "entries", "sentence"),
+    [
+        (Raising(), {"other": 1}, "key 'other' belongs to no task: values_of_key: KeyError: 'other'; go back to 1"),
+        (Raising(), {"number": 1}, "key 'number' belongs to no task: values_of_key: TypeError: "),
+        (Raising(), {"shared": 1}, "key 'shared' has no value for all tasks: merge_values: NotImplementedError: Rai"),
+        (Logs(), {"position": 3}, "as its merge_states raises TypeError: 'int' object is not iterable; go back to 1"),
+    ],
+)
+def test_methods_of_the_user_that_raise_refuse_the_change_and_end_no_worker(
+    component: Any, entries: dict[Any, Any], sentence: str
+) -> None:
+    world.__init__()  # type: ignore[misc]
+    store_first("count", [entries], Phase.COMMITTED)
+    record({"count": 1}, Phase.COMMITTED)
+    (error,) = begin({"count": component}, {"count": 3})
+    assert sentence in error
+    assert begin({"count": component}, {"count": 1}) == []
+
+
+def test_a_late_checkpoint_spout_of_before_does_not_change_the_tasks_back() -> None:
+    world.__init__()  # type: ignore[misc]
+    store_first("count", [{}, {}], Phase.COMMITTED)
+    record({"count": 2}, Phase.COMMITTED)
+    late, reports = opened({"count": StatefulBolt()}, {"count": 2})
+    late.next_tuple()
+    changed, _ = opened({"count": StatefulBolt()}, {"count": 3}, first_task=20)
+    changed.next_tuple()
+    assert late._coordinator is not None and late._coordinator.step is not None
+    late.fail((late._coordinator.step.round, 0))  # its step finds no task any more
+    for now_s in range(1, 100):
+        late._clock = partial(float, now_s)
+        late.next_tuple()
+    assert "has taken over: topology words-1-1, task 20, " in str(reports.errors[0])
+    assert late.status()["state"] == "stands still"
+    assert len(stored("count", 3)) == 3
 
 
 def test_a_state_that_lost_what_was_committed_is_not_divided() -> None:
