@@ -122,7 +122,8 @@ class LeaderApi:
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
             if isinstance(request, lifecycle.Rebalance) and request.tasks:
-                check_task_change(stored.value, await self._whole_outline(stored.value), request.tasks)
+                outline = await self._whole_outline(stored.value)
+                check_task_change(stored.value, outline, request.tasks, self._conf)
             record = lifecycle.ask(stored.value, request, time.time())
             if record == stored.value:
                 return record

@@ -7,7 +7,8 @@ finds out (docs/adr/0049).
 from __future__ import annotations  # pure
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tupletree._wire.names import is_system
 from tupletree.errors import UsageError
@@ -18,8 +19,12 @@ from tupletree.v1 import topology_pb2 as pb
 _DIVIDING = (pb.GROUPING_KIND_FIELDS, pb.GROUPING_KIND_ALL)
 
 
-def check_task_change(record: pb.TopologyRecord, spec: pb.TopologySpec, components: Iterable[str]) -> None:
+def check_task_change(
+    record: pb.TopologyRecord, spec: pb.TopologySpec, components: Iterable[str], cluster_conf: Mapping[str, Any]
+) -> None:
     """Check that the number of tasks of each component may change. ``spec`` may lack its objects.
+
+    ``cluster_conf``: what holds where the topology says nothing.
 
     Raises:
         UsageError: it may not, or the topology has no such component.
@@ -45,11 +50,12 @@ def check_task_change(record: pb.TopologyRecord, spec: pb.TopologySpec, componen
                 f"others: {remedy}"
             )
         if component.keeps_state and component.kind == pb.COMPONENT_KIND_BOLT:
-            _check_state(record, component)
+            _check_state(record, component, cluster_conf)
 
 
-def _check_state(record: pb.TopologyRecord, component: pb.ComponentSpec) -> None:
-    conf = {**json.loads(record.conf_json or "{}"), **json.loads(component.conf_json or "{}")}
+def _check_state(record: pb.TopologyRecord, component: pb.ComponentSpec, cluster_conf: Mapping[str, Any]) -> None:
+    own = json.loads(component.conf_json or "{}")
+    conf = {**cluster_conf, **json.loads(record.conf_json or "{}"), **own}
     if (conf.get("topology.state.provider") or "memory") == "memory":
         raise UsageError(
             f"component '{component.id}' keeps its state in the memory of its workers, which a change of its tasks "

@@ -235,15 +235,21 @@ class LogSpout(ReplayingSpout):
         self._reported = []
         self.at_end = False
         self._restored = {**begun, **state}
-        self._pump.follow(self._restored)
+        self._pump.follow({name: max(at, -1 - at) for name, at in self._restored.items()})  # see merge_states
 
     def merge_states(self, states: Sequence[Mapping[str, int]]) -> dict[str, int]:
-        """Return the furthest position of each partition: a task may have old ones of partitions that others read."""
+        """Return the position of each partition at the task that read it, or else the furthest one.
+
+        A position ``p`` is given as ``-1 - p``, which is that of no task yet: the others keep it as it is, while the
+        task that reads the partition goes on, or begins again if the partition was created again.
+        """
         merged: dict[str, int] = {}
         for state in states:
             for partition, position in state.items():
-                merged[partition] = max(position, merged.get(partition, position))
-        return merged
+                known = merged.setdefault(partition, position)
+                if position >= 0 or known < 0:
+                    merged[partition] = max(position, known) if position >= 0 else min(position, known)
+        return {partition: min(position, -1 - position) for partition, position in merged.items()}
 
 
 def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequence[str]) -> list[str]:

@@ -51,15 +51,23 @@ def builder() -> TopologyBuilder:
     return made
 
 
-def change(component: str, conf: dict[str, Any], topology: Topology | None = None) -> None:
+def change(
+    component: str, conf: dict[str, Any], topology: Topology | None = None, cluster_conf: dict[str, Any] | None = None
+) -> None:
     spec = (topology or builder().create_topology()).spec()
     record = pb.TopologyRecord(name="wc", conf_json=json.dumps(conf), tasks={one.id: 1 for one in spec.components})
-    check_task_change(record, spec, [component])
+    check_task_change(record, spec, [component], cluster_conf or {})
 
 
 @pytest.mark.parametrize("component", ["count", "print", "words", "lines"])
 def test_what_can_be_divided_may_change(component: str) -> None:
     change(component, SQLITE)
+
+
+def test_a_state_provider_of_the_whole_cluster_counts_unless_the_topology_names_one() -> None:
+    change("count", {}, cluster_conf=SQLITE)
+    with pytest.raises(UsageError, match="keeps its state in the memory"):
+        change("count", {"topology.state.provider": "memory"}, cluster_conf=SQLITE)
 
 
 @pytest.mark.parametrize(
