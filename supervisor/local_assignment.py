@@ -67,9 +67,9 @@ def plan_work(
     """Return the work for each of ``ports``, or None for a port without work.
 
     An assignment without a record belongs to a topology that is being removed, and is ignored. So is an assignment of
-    tasks that the record does not have: their number changed between the reads, and the next snapshot shows both. If a snapshot taken
-    during a change shows two topologies in one slot, the topology assigned under the newer epoch wins, then the
-    topology with the greater id. The next snapshot shows only one.
+    tasks that the record does not have: their number changed between the reads, and the next snapshot shows both. If a
+    snapshot taken during a change shows two topologies in one slot, the topology assigned under the newer epoch wins,
+    then the topology with the greater id. The next snapshot shows only one.
     """
     plan: dict[int, LocalAssignment | None] = dict.fromkeys(ports)
     for assignment in sorted(assignments, key=lambda one: (one.epoch, one.topology_id)):

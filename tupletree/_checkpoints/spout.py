@@ -6,7 +6,8 @@ for each task that begins it. The round is complete when all trees are complete,
 While the store cannot be reached, no checkpoint begins, and a checkpoint in progress waits. If another checkpoint spout
 has taken over, this spout behaves like the coordinator of a transactional topology
 (transactional/coordinator_spout.py): if the successor is of another topology, this spout stands still permanently; if
-the successor is of the same topology, this spout takes over again after a pause.
+the successor is of the same topology, this spout takes over again after a pause, unless the numbers of tasks have
+changed since.
 """
 
 from __future__ import annotations
@@ -324,7 +325,7 @@ class CheckpointSpout(Spout):
         if not isinstance(error, DeposedError) or not error.successor.startswith(self._topology):
             self._is_deposed = True
             return
-        if _task_of(error.successor) > self.context.task_id:  # the numbers of tasks have changed: never change them back
+        if _task_of(error.successor) > self.context.task_id:  # of other numbers of tasks: they are not changed back
             self._is_deposed = True
             return
         if self._clock() - self._began_s > MAX_PAUSE_S:

@@ -10,9 +10,9 @@ state of the new layout that is at the stored checkpoint was completed by an ear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 from zlib import crc32
@@ -35,7 +35,7 @@ from .spout_participant import POSITION
 _BEGUN: Final = crc32(encode_columns([["x"]], "", [""])[:-2])
 _TEXTS: Final = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])  # the first bytes of texts in MessagePack
 
-States = Sequence[KeyValueState[Any, Any]]
+State = KeyValueState[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,14 @@ class Part:
     component: Component
     context: TopologyContext
     groupings: Sequence[Sequence[str]]
+
+
+@dataclass(slots=True)
+class Content:
+    """What a new state will hold: entries, and entries that are encoded."""
+
+    entries: dict[Any, Any] = field(default_factory=dict)
+    encoded: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def redistribute(
@@ -84,37 +92,46 @@ def _names(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
 
 
 def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], names: Sequence[str]) -> None:
-    with ExitStack() as ends:
-        before = _opened(part, earlier, ends)
-        for name, state in zip(earlier, before, strict=True):
-            _settle(name, state, stored, txid)
-        after = _opened(part, names, ends)
-        if all(state.committed == txid for state in after):
-            return
-        for state in after:
-            state.rollback()  # what a try before this one has prepared
-        if isinstance(part.component, Spout):
-            _join_positions(part, before, after)
-        else:
-            assert isinstance(part.component, StatefulBolt)
-            division = Division(part.component, part, len(before), len(after))
-            if all(isinstance(state, BufferedState) for state in (*before, *after)):
-                _prepare_encoded(division, before, after, txid)
-            else:
-                _divide(division, before, after)
-        for state in after:
+    before = _settled(part, stored, txid, earlier)
+    if isinstance(part.component, Spout):
+        contents = _joined(part, part.component, before, len(earlier), len(names))
+    else:
+        assert isinstance(part.component, StatefulBolt)
+        contents = _divided(Division(part.component, part, len(earlier), len(names)), before, len(names))
+    for name, content in zip(names, contents, strict=True):
+        with _opened(part, name) as state:
             if state.committed != txid:
-                if state.prepared is None:
-                    state.prepare_commit(txid)
-                state.commit(txid)
+                state.rollback()  # what a try before this one has prepared
+                _fill(state, content, txid)
 
 
-def _opened(part: Part, names: Sequence[str], ends: ExitStack) -> States:
-    states = []
+def _settled(part: Part, stored: Checkpoint, txid: int, names: Sequence[str]) -> Iterator[State]:
+    """Yield the states of before, at the stored checkpoint. One is open at a time: a process may open few files."""
     for name in names:
-        _, state = open_state(name, part.context.conf, part.context)
-        states.append(ends.enter_context(closing(state)))
-    return states
+        with _opened(part, name) as state:
+            _settle(name, state, stored, txid)
+            yield state
+
+
+@contextmanager
+def _opened(part: Part, name: str) -> Iterator[State]:
+    _, state = open_state(name, part.context.conf, part.context)
+    with closing(state):
+        yield state
+
+
+def _fill(state: State, content: Content, txid: int) -> None:
+    """Write the entries of a new state, and commit them."""
+    if isinstance(state, BufferedState):
+        plain = {encode_value(key): encode_value(value) for key, value in content.entries.items()}
+        state.prepare_encoded(txid, {**content.encoded, **plain})
+    else:
+        for key, value in content.entries.items():
+            state.put(key, value)
+        for encoded, data in content.encoded.items():
+            state.put(decode_value(encoded), decode_value(data))
+        state.prepare_commit(txid)
+    state.commit(txid)
 
 
 def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid: int) -> None:
@@ -129,57 +146,58 @@ def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid:
         raise ConflictError(f"state {name!r} {found}, and the last checkpoint of the topology is {txid}")
 
 
-def _join_positions(part: Part, before: States, after: States) -> None:
-    assert isinstance(part.component, Spout)
+def _joined(part: Part, spout: Spout, before: Iterable[State], tasks: int, tasks_after: int) -> Sequence[Content]:
     positions = [state.get(POSITION) for state in before if POSITION in state]  # one that was never open has none
-    if positions:
-        try:
-            joined = part.component.merge_states(positions)
-        except (Exception, SystemExit) as error:
-            fault = f"its merge_states raises {_described(error)}"
-            raise refusal(part.context.component_id, len(before), len(after), fault) from error
-        for state in after:
-            state.put(POSITION, joined)
+    if not positions:
+        return [Content() for _ in range(tasks_after)]
+    try:
+        joined = spout.merge_states(positions)
+    except (Exception, SystemExit) as error:
+        fault = f"its merge_states raises {_described(error)}"
+        raise refusal(part.context.component_id, tasks, tasks_after, fault) from error
+    return [Content({POSITION: joined}) for _ in range(tasks_after)]
 
 
-def _divide(division: Division, before: States, after: States) -> None:
+def _divided(division: Division, before: Iterable[State], tasks_after: int) -> Sequence[Content]:
+    contents = [Content() for _ in range(tasks_after)]
     shared: dict[Any, list[Any]] = {}
     for index, state in enumerate(before):
+        if isinstance(state, BufferedState):
+            _add_encoded(division, index, state, contents, shared)
+            continue
         for key, value in state.scan():
             target = division.target(key, index)
             if target is None:
                 shared.setdefault(key, []).append(value)
             else:
-                after[target].put(key, value)
+                contents[target].entries[key] = value
     for key, values in shared.items():
         joined = division.merged(key, values)
-        for state in after:
-            state.put(key, joined)
+        for content in contents:
+            content.entries[key] = joined
+    return contents
 
 
-def _prepare_encoded(division: Division, before: Any, after: Any, txid: int) -> None:
-    """Divide the entries of BufferedStates as ``_divide`` does, without decoding their values, and prepare them."""
-    changes: list[dict[bytes, bytes]] = [{} for _ in after]
-    shared: dict[bytes, tuple[Any, list[Any]]] = {}
-    for index, state in enumerate(before):
-        for page in state.scan_encoded():
-            for encoded, data in page:
-                target = division.target_of_text(encoded, index)
-                if target < 0:
-                    key = decode_value(encoded)
-                    found = division.target(key, index)
-                    if found is None:
-                        shared.setdefault(encoded, (key, []))[1].append(decode_value(data))
-                        continue
-                    target = found
-                changes[target][encoded] = data
-    for encoded, (key, values) in shared.items():
-        joined = encode_value(division.merged(key, values))
-        for one in changes:
-            one[encoded] = joined
-    for state, own in zip(after, changes, strict=True):
-        if state.committed != txid:
-            state.prepare_encoded(txid, own)
+def _add_encoded(
+    division: Division,
+    index: int,
+    state: BufferedState[Any, Any],
+    contents: Sequence[Content],
+    shared: dict[Any, list[Any]],
+) -> None:
+    """Add the entries of a BufferedState, without decoding their values."""
+    changes = [content.encoded for content in contents]
+    for page in state.scan_encoded():
+        for encoded, data in page:
+            target = division.target_of_text(encoded, index)
+            if target < 0:
+                key = decode_value(encoded)
+                found = division.target(key, index)
+                if found is None:
+                    shared.setdefault(key, []).append(decode_value(data))
+                    continue
+                target = found
+            changes[target][encoded] = data
 
 
 class Division:

@@ -44,6 +44,8 @@ class World:
     states: dict[str, Namespace] = field(default_factory=dict)
     store: MemoryStore = field(default_factory=MemoryStore)
     left: int | None = None
+    open: int = 0  # states
+    most_open: int = 0
     is_after: bool = False  # it dies after the request has taken effect, not before
 
     def request(self, perform: Callable[[], Any]) -> Any:
@@ -65,6 +67,11 @@ class Backend:
 
     def __init__(self, name: str) -> None:
         self.inner = MemoryBackend(name, world.states.setdefault(name, Namespace()))
+        world.open += 1
+        world.most_open = max(world.most_open, world.open)
+
+    def close(self) -> None:
+        world.open -= 1
 
     committed = property(lambda self: self.inner.committed)
     prepared = property(lambda self: self.inner.prepared)
@@ -73,8 +80,6 @@ class Backend:
         yield world.request(lambda: list(self.inner._stored.entries.items()))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "close":
-            return lambda: None
         return lambda *given: world.request(lambda: getattr(self.inner, name)(*given))
 
 
@@ -252,6 +257,14 @@ def test_states_of_before_are_removed_and_their_writers_have_no_say() -> None:
     assert sorted(world.states) == [f"{ID}/count@{TXID}.3/{index}" for index in range(3)]
     with pytest.raises(AuthorityError):
         late.prepare_commit(TXID + 1)
+
+
+def test_one_state_is_open_at_a_time_as_a_process_may_open_few_files() -> None:
+    world.__init__()  # type: ignore[misc]
+    store_first("count", [{}] * 40, Phase.COMMITTED)
+    record({"count": 40}, Phase.COMMITTED)
+    assert begin({"count": StatefulBolt()}, {"count": 60}) == []
+    assert (world.open, world.most_open, len(stored("count", 60))) == (0, 1, 60)
 
 
 class Logs(Spout):
