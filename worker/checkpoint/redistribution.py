@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(slots=True)
 class Content:
-    """What a new state will hold: entries, and entries that are encoded."""
+    """The contents of a new state: entries, and entries that are encoded."""
 
     entries: dict[Any, Any] = field(default_factory=dict)
     encoded: dict[bytes, bytes] = field(default_factory=dict)
