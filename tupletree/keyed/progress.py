@@ -6,18 +6,20 @@ key of the state      value                                         written
 the key itself        value of a key that is str, bytes or int      when it is assigned
 ("$key", key)         value of a key of several fields, a tuple     when it is assigned
 ("$timers", key)      [event times, processing times, assigned at]  before a checkpoint, if changed; deleted if empty
-("$progress",)        {format, watermark, newest, has_timers}       before a checkpoint, if changed
+("$progress",)        {format, watermark, newest, senders, has_…}  before a checkpoint, if changed
 ====================  ============================================  =================================================
 
 A key that is a tuple, of several fields or of one, is stored under a tuple that begins with ``$key``. So no key of a
 user's tuple is taken for an entry of ours.
 
 ``newest`` has [component, index of the task, newest event time] of each sender, since the ids of tasks change when a
-topology is submitted anew.
+topology is submitted anew. ``senders`` has [component, number of tasks]. Once that number has changed, any task may
+send what any other would have sent: the least of what all had come to counts for each.
 """
 
 from __future__ import annotations  # pure
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -71,6 +73,7 @@ def merge_progress(stored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "format": max(one["format"] for one in stored),
         "watermark": None if None in marks else min(marks),
         "newest": sorted([*sender, min(one[sender] for one in seen)] for sender in common),
+        "senders": stored[0].get("senders", []),
         "has_timers": any(one["has_timers"] for one in stored),
     }
 
@@ -164,11 +167,22 @@ class Progress:
             )
         tasks = {sender: task for task, sender in self._senders.items()}
         newest = {(component, index): at_ms for component, index, at_ms in stored["newest"]}
+        self._divide_anew(newest, stored.get("senders", []))
         value = BEFORE_ALL if stored["watermark"] is None else stored["watermark"]
         self.watermark.restore(value, {tasks[one]: at_ms for one, at_ms in newest.items() if one in tasks})
         if stored["has_timers"]:
             self._restore_timers(state)
         self._saved = self._encoded()
+
+    def _divide_anew(self, newest: dict[Sender, int], counts: Sequence[tuple[str, int]]) -> None:
+        """Change the newest times of the senders of components that had another number of tasks: see above."""
+        present = Counter(component for component, _ in self._senders.values())
+        for component, count in counts:
+            if present[component] != count:
+                times = [newest.pop((component, index), None) for index in range(count)]
+                known = [at_ms for at_ms in times if at_ms is not None]
+                if len(known) == count:
+                    newest.update({(component, index): min(known) for index in range(present[component])})
 
     def _restore_timers(self, state: KeyValueState[Any, Any]) -> None:
         events, processing = {}, {}
@@ -191,5 +205,6 @@ class Progress:
             "format": FORMAT,
             "watermark": None if value == BEFORE_ALL else value,
             "newest": sorted([list(one) for one in known]),
+            "senders": sorted([list(one) for one in Counter(sender for sender, _ in self._senders.values()).items()]),
             "has_timers": self._has_timers,
         }

@@ -304,7 +304,7 @@ def test_entries_of_a_keyed_process_follow_their_key_and_the_watermark_is_the_lo
     store_first("sessions", entries, Phase.COMMITTED)
     record({"sessions": 2}, Phase.COMMITTED)
     assert begin({"sessions": Sessions()}, {"sessions": 3}, ["user"]) == []
-    progress = {"format": 1, "watermark": 49, "newest": [["clicks", 0, 59]], "has_timers": True}
+    progress = {"format": 1, "watermark": 49, "newest": [["clicks", 0, 59]], "senders": [], "has_timers": True}
     for index, found in enumerate(stored("sessions", 3)):
         assert found.pop(("$progress",)) == progress
         own = [user for user in users if of(user, 3) == index]
