@@ -184,8 +184,14 @@ def keeps_state(component: Component) -> bool:
 def is_divisible(component: Component) -> bool:
     """True if the states or positions of the component's tasks can be divided among another number of tasks."""
     if isinstance(component, StatefulBolt):
-        return component.is_divisible
+        return component.is_divisible is not False
     return isinstance(component, Spout) and type(component).merge_states is not Spout.merge_states
+
+
+def has_known_keys(component: Component) -> bool:
+    """True if a stateful bolt says to which values of a grouping the keys of its state belong."""
+    assert isinstance(component, StatefulBolt)
+    return bool(component.is_divisible) or type(component).values_of_key is not StatefulBolt.values_of_key
 
 
 def remedy_of(component: Component) -> str:
@@ -260,11 +266,13 @@ class StatefulBolt(Bolt):
         default_factory: makes the value of a missing key, as in ``collections.defaultdict``: with
             ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
         needs_positions: True if every spout before the bolt must be positioned: others are refused at build time.
-        is_divisible: False if the state cannot be divided by key: the number of tasks is then fixed.
+        is_divisible: True if the keys of the state are values of the fields grouping, or ``values_of_key`` tells these:
+            the number of tasks can then change. None: each key is checked when it changes; one task cannot become
+            several then, since with one task every key is where it belongs. False: the number of tasks is fixed.
     """
 
     needs_positions: bool = False
-    is_divisible: bool = True
+    is_divisible: bool | None = None
     state: KeyValueState[Any, Any]
     default_factory: Callable[[], Any] | None = None
 

@@ -23,7 +23,16 @@ from tupletree._chained import ChainedSpout
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
 from tupletree._wire.value_types import carried
-from tupletree.component import BasicBolt, Bolt, Component, Spout, StatefulBolt, is_divisible, keeps_state
+from tupletree.component import (
+    BasicBolt,
+    Bolt,
+    Component,
+    Spout,
+    StatefulBolt,
+    has_known_keys,
+    is_divisible,
+    keeps_state,
+)
 from tupletree.config import encode_conf
 from tupletree.declarer import (
     BoltDeclarer,
@@ -278,6 +287,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
         conf_json=conf_json,
         keeps_state=keeps_state(definition.component),
         fixed_tasks=keeps_state(definition.component) and not is_divisible(definition.component),
+        checks_keys=isinstance(definition.component, StatefulBolt) and not has_known_keys(definition.component),
         outputs=[
             topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
             for stream in definition.outputs.values()

@@ -194,7 +194,7 @@ def _check_rebalance(
         if not 1 <= count <= has:
             raise UsageError(
                 f"component '{component}' has {has} tasks: it can have 1 to {has} executors, not {count}; "
-                f"tasks={component}={count} changes the number of its tasks"
+                f"--tasks {component}={count} changes the number of its tasks"
             )
     total = sum({**record.executors, **_executors_after(record, executors, tasks)}.values())
     if total > MAX_EXECUTORS:

@@ -68,3 +68,8 @@ def _check_state(record: pb.TopologyRecord, component: pb.ComponentSpec, cluster
                 f"{grouping_name(item.grouping)} grouping: only a fields grouping says which task a key of the state "
                 f"belongs to, so its number of tasks is fixed"
             )
+    if component.checks_keys and record.tasks[component.id] == 1:
+        raise UsageError(
+            f"component '{component.id}' has one task, which does not show whether the keys of its state are those of "
+            f"its grouping: if they are, set is_divisible = True on its class, and submit the topology again"
+        )

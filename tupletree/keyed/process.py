@@ -110,6 +110,7 @@ class KeyedProcess(BasicStatefulBolt):
     late_stream: str | None = None
     timer_interval: dt.timedelta = dt.timedelta(milliseconds=100)
 
+    is_divisible = True
     _follows_tuples: bool = True  # tuples raise the watermark; otherwise only ``advance`` does
     _late_parts: Sequence[str] | None = None  # late tuples are emitted as these fields of theirs; None: as one dict
     _late_remedy: str = "raise max_lag, or name a late_stream"

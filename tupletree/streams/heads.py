@@ -231,6 +231,7 @@ class KeyedHead(StatefulBolt):
     ``history``: the values that the state begins with. ``merge``: see ParquetHistory.
     """
 
+    is_divisible = True
     _remedy = RAISE_FAILED
     merge: Callable[[Any, Any], Any] | None = None
 

@@ -76,7 +76,7 @@ class InputSpec(_message.Message):
     def __init__(self, source: _Optional[str] = ..., stream: _Optional[str] = ..., grouping: _Optional[_Union[GroupingKind, str]] = ..., fields: _Optional[_Iterable[str]] = ..., custom: _Optional[bytes] = ...) -> None: ...
 
 class ComponentSpec(_message.Message):
-    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks")
+    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks", "checks_keys")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,7 @@ class ComponentSpec(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     KEEPS_STATE_FIELD_NUMBER: _ClassVar[int]
     FIXED_TASKS_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_KEYS_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: ComponentKind
     object: bytes
@@ -97,7 +98,8 @@ class ComponentSpec(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[InputSpec]
     keeps_state: bool
     fixed_tasks: bool
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ...) -> None: ...
+    checks_keys: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ..., checks_keys: bool = ...) -> None: ...
 
 class TopologySpec(_message.Message):
     __slots__ = ("components",)

@@ -22,7 +22,7 @@ from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint
 from tupletree._wire.codec import decode_value, encode_columns, encode_value
 from tupletree._wire.value_hash import hash_values
-from tupletree.component import Component, Spout, StatefulBolt, is_divisible
+from tupletree.component import Component, Spout, StatefulBolt, has_known_keys, is_divisible
 from tupletree.context import TopologyContext
 from tupletree.errors import ConflictError, TopologyError
 from tupletree.state.buffered import BufferedState
@@ -210,6 +210,7 @@ class Division:
         self._before = before
         self._after = after
         self._hash = KeyHash()
+        self._is_unknown = before == 1 and not has_known_keys(bolt)
         self._takes_texts = type(bolt).values_of_key is StatefulBolt.values_of_key and all(
             len(fields) == 1 for fields in self._groupings
         )
@@ -219,7 +220,7 @@ class Division:
 
         The hash of a text is the CRC-32 of a head and of the text's encoding (``hash_values``).
         """
-        if not self._takes_texts or encoded[0] not in _TEXTS:
+        if self._is_unknown or not self._takes_texts or encoded[0] not in _TEXTS:
             return -1
         hashed = crc32(encoded, _BEGUN)
         return hashed % self._after if hashed % self._before == index else -1
@@ -234,6 +235,12 @@ class Division:
         """
         if not self._groupings:
             raise self._refusal(key, "belongs to no fields grouping")
+        if self._is_unknown:
+            kind = type(self.bolt).__name__
+            raise self._refusal(
+                key,
+                f"is possibly none of the grouping's, which one task does not show: set is_divisible = True on {kind}",
+            )
         hashed = self._hashed(key, self._groupings[0])
         if any(self._hashed(key, fields) != hashed for fields in self._groupings[1:]):
             raise self._refusal(key, "belongs to different tasks by its different inputs")
@@ -274,8 +281,8 @@ class Division:
 def refusal(component: str, before: int, after: int, fault: str) -> TopologyError:
     """Return the error of a component whose state cannot be divided, with what to do."""
     return TopologyError(
-        f"component {component!r} has {after} tasks, and the stored checkpoint was taken with {before}; its state "
-        f"cannot be divided, as {fault}; go back to {before} tasks, by a rebalance or as you submit the topology, or "
+        f"component {component!r} has {_tasks(after)}, and the stored checkpoint was taken with {before}; its state "
+        f"cannot be divided, as {fault}; go back to {_tasks(before)}, by a rebalance or as you submit the topology, or "
         f"begin with empty states by another topology.state.id",
         component=component,
     )
@@ -283,6 +290,10 @@ def refusal(component: str, before: int, after: int, fault: str) -> TopologyErro
 
 def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
 
 
 def _shown(key: Any) -> str:

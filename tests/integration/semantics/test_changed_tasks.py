@@ -37,12 +37,16 @@ def run(cluster, conf, builder, words, rows):
     cluster.kill("words")
 
 
+class Divided(Count):
+    is_divisible = True
+
+
 @MODES
 def test_counts_go_on_with_more_tasks_and_with_fewer(cluster, tmp_path, conf):
     conf = {**conf, **sqlite(tmp_path)}
     for round_, tasks in enumerate((2, 5, 1, 3)):
         words, log = FeederSpout(["word"]), Log()
-        run(cluster, conf, counting(Count(log), words, tasks), words, [[word] for word in WORDS])
+        run(cluster, conf, counting(Divided(log), words, tasks), words, [[word] for word in WORDS])
         expected = {word: round_ * number for word, number in Counter(WORDS).items() if round_}
         assert sum(map(Counter, initial(log, tasks)), Counter()) == expected
         assert len(list(tmp_path.glob("*.db"))) == tasks, "states of earlier layouts are removed"
@@ -85,6 +89,22 @@ def test_a_bolt_with_keys_of_its_own_is_refused_and_the_old_number_goes_on(clust
     words = FeederSpout(["word"])
     run(cluster, conf, counting(Totals(log), words, 2), words, [["a"]])
     assert sum(entries.get("total", 0) for entries in initial(log, 2)) == len(WORDS)
+
+
+def test_one_task_becomes_several_if_the_bolt_says_that_its_keys_are_those_of_the_grouping(cluster, tmp_path):
+    conf = {**FAST, **sqlite(tmp_path)}
+    words = FeederSpout(["word"])
+    run(cluster, conf, counting(Count(), words, 1), words, [["a"]])
+    cluster.submit("words", counting(Count(), FeederSpout(["word"]), 3).create_topology(), conf)
+    error = str(cluster.wait_until(lambda: cluster.errors("words"))[0][1])
+    assert (
+        "key 'a' is possibly none of the grouping's, which one task does not show: set is_divisible = True on Count"
+        in error
+    )
+    cluster.kill("words")
+    words, log = FeederSpout(["word"]), Log()
+    run(cluster, conf, counting(Divided(log), words, 3), words, [["a"]])
+    assert sum(map(Counter, initial(log, 3)), Counter()) == {"a": 1}
 
 
 class Sessions(KeyedProcess):

@@ -110,7 +110,7 @@ def test_status_changes_during_a_rebalance_take_effect_after_it() -> None:
         (Rebalance(None, 0, {"nope": 1}), "has no component 'nope'; it has lines, split"),
         (
             Rebalance(None, 0, {"split": 5}),
-            "'split' has 4 tasks: it can have 1 to 4 executors, not 5; tasks=split=5 changes the number of its tasks",
+            "'split' has 4 tasks: it can have 1 to 4 executors, not 5; --tasks split=5 changes the number of its tasks",
         ),
         (Rebalance(None, 0, {}, {"nope": 1}), "has no component 'nope'; it has lines, split"),
         (Rebalance(None, 0, {}, {"split": 0}), "'split' can have 1 to 100000 tasks, not 0"),

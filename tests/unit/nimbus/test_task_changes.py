@@ -21,6 +21,10 @@ class Count(StatefulBolt):
     def execute(self, tup: Any) -> None: ...
 
 
+class Known(Count):
+    is_divisible = True
+
+
 class Whole(Count):
     is_divisible = False
 
@@ -47,6 +51,8 @@ def builder() -> TopologyBuilder:
     made.set_bolt("count", Count(), 2).fields_grouping("words", ["word"]).all_grouping("lines")
     made.set_bolt("shuffled", Count()).fields_grouping("words", ["word"]).shuffle_grouping("lines")
     made.set_bolt("whole", Whole()).fields_grouping("words", ["word"])
+    made.set_bolt("single", Count()).fields_grouping("words", ["word"])
+    made.set_bolt("known", Known()).fields_grouping("words", ["word"])
     made.set_bolt("print", Print()).shuffle_grouping("counter")
     return made
 
@@ -55,11 +61,13 @@ def change(
     component: str, conf: dict[str, Any], topology: Topology | None = None, cluster_conf: dict[str, Any] | None = None
 ) -> None:
     spec = (topology or builder().create_topology()).spec()
-    record = pb.TopologyRecord(name="wc", conf_json=json.dumps(conf), tasks={one.id: 1 for one in spec.components})
+    record = pb.TopologyRecord(
+        name="wc", conf_json=json.dumps(conf), tasks={one.id: one.tasks for one in spec.components}
+    )
     check_task_change(record, spec, [component], cluster_conf or {})
 
 
-@pytest.mark.parametrize("component", ["count", "print", "words", "lines"])
+@pytest.mark.parametrize("component", ["count", "print", "words", "lines", "known"])
 def test_what_can_be_divided_may_change(component: str) -> None:
     change(component, SQLITE)
 
@@ -94,7 +102,13 @@ def test_a_state_provider_of_the_whole_cluster_counts_unless_the_topology_names_
         (
             "cuont",
             SQLITE,
-            "topology 'wc' has no component 'cuont'; it has count, counter, lines, print, shuffled, whole",
+            "topology 'wc' has no component 'cuont'; it has count, counter, known, lines, print, shuffled, single, "
+            "whole",
+        ),
+        (
+            "single",
+            SQLITE,
+            "component 'single' has one task, which does not show whether the keys of its state are those",
         ),
     ],
 )

@@ -214,6 +214,14 @@ def stored(component: str, tasks: int) -> list[dict[Any, Any]]:
 
 
 KEYS = st.one_of(st.text(max_size=40), st.integers(), st.binary(max_size=5))
+
+
+class Keyed(StatefulBolt):
+    """Its keys are those of the grouping."""
+
+    is_divisible = True
+
+
 CASES = {
     "keys": st.dictionaries(KEYS, st.integers(), max_size=12),
     "before": st.integers(1, 4),
@@ -238,7 +246,7 @@ def test_every_entry_is_at_its_task_wherever_the_moves_are_interrupted(
     for tasks in changes:
         if tasks == last:
             continue
-        crashes = begin_with_crashes({"count": StatefulBolt()}, {"count": tasks}, is_after)
+        crashes = begin_with_crashes({"count": Keyed()}, {"count": tasks}, is_after)
         assert crashes > last + tasks
         found = stored("count", tasks)
         for key, value in keys.items():

@@ -198,6 +198,7 @@ class ComponentSpec(Result):
         conf_json: the component's own configuration as a JSON object; ``conf`` has it decoded.
         keeps_state: true for a bolt with a state, and for a spout with a position.
         fixed_tasks: true if these cannot be divided among another number of tasks.
+        checks_keys: true if nothing but a check of several tasks shows whether its keys are those of the grouping.
     """
 
     id: str
@@ -209,6 +210,7 @@ class ComponentSpec(Result):
     inputs: tuple[InputSpec, ...]
     keeps_state: bool
     fixed_tasks: bool
+    checks_keys: bool
     raw: topology_pb2.ComponentSpec = field(repr=False, compare=False)
 
     @property
