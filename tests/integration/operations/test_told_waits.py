@@ -102,7 +102,7 @@ def test_a_rebalance_with_nothing_pending_does_not_wait(cluster: DevCluster, rea
 def test_a_configuration_key_is_refused_by_a_rebalance(reader: Reader) -> None:
     told = reader.console.refusal("rebalance", "idle", "-c", "topology.max.spout.pending=77")
     assert "'topology.max.spout.pending' configures a topology" in told
-    assert "kill the topology and submit it again with -c" in told
+    assert "'tupletree config set NAME topology.max.spout.pending=VALUE'" in told
     assert reader.console.json("describe", "idle")["status"] == "active"
 
 
