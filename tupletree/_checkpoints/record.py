@@ -160,6 +160,13 @@ def state_ids(store: StateStore) -> list[str]:
     return store.children(FOLDER)
 
 
+def owner_of(store: StateStore, state_id: str) -> str:
+    """Return who last raised the epoch of an id, or "". Raises the errors of ``decode_owner``, and UnavailableError."""
+    path = epoch_path(state_id)
+    node = store.get(path)
+    return "" if node is None else decode_owner(path, node.data)
+
+
 def stored_checkpoint(store: StateStore, state_id: str) -> Checkpoint:
     """Return the stored checkpoint of an id, or an empty one. Raises as ``load_checkpoint``, except NotFoundError."""
     node = store.get(checkpoint_path(state_id))

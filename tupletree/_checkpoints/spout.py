@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from tupletree._checkpoints.coordinator import CheckpointCoordinator, Effect, Phase, Record, Send
-from tupletree._checkpoints.record import Checkpoint, CheckpointRecord
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, owner_of
 from tupletree._checkpoints.settings import check_settings, interval_s, state_id
 from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree._log import event
@@ -279,6 +279,11 @@ class CheckpointSpout(Spout):
             self._coordinator.interval_s = self._interval_s
 
     def _take_over(self) -> None:
+        owner = owner_of(self._store, self.state_id)
+        if owner.startswith(self._topology) and _task_of(owner) > self.context.task_id:
+            raise DeposedError(
+                f"the checkpoint spout of state id {self.state_id!r} has other numbers of tasks now", owner
+            )
         record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)
         if self._is_changed(record.checkpoint):
             self._move(record)

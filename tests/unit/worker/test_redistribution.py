@@ -5,213 +5,33 @@ The spout, the division and the buffered states are the real ones, over stores i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redistribution_scene import (
+    ID,
+    TXID,
+    Provider,
+    begin,
+    begin_with_crashes,
+    opened,
+    owner,
+    record,
+    store_first,
+    stored,
+    world,
+)
 
-from tupletree import KeyedProcess, Spout, StatefulBolt, config
+from tupletree import KeyedProcess, Spout, StatefulBolt
 from tupletree._checkpoints.coordinator import Phase
-from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, stored_checkpoint
-from tupletree._checkpoints.spout import CheckpointSpout
-from tupletree._stores.memory_nodes import MemoryStore
-from tupletree._wire.codec import decode_value, encode_value
+from tupletree._wire.codec import encode_value
 from tupletree._wire.value_hash import hash_values
-from tupletree.component import TopologyContext
 from tupletree.errors import AuthorityError
-from tupletree.state import StateProvider
-from tupletree.state.buffered import BufferedState
-from tupletree.state.memory import MemoryBackend, Namespace
-from tupletree.worker.checkpoint.redistribution import Part, redistribute
-
-ID = "words"
-TXID = 7
-
-
-class Died(BaseException):
-    """The process ends here."""
-
-
-@dataclass
-class World:
-    """What outlives a process. ``left``: the requests until the process dies; None: it does not."""
-
-    states: dict[str, Namespace] = field(default_factory=dict)
-    store: MemoryStore = field(default_factory=MemoryStore)
-    left: int | None = None
-    open: int = 0  # states
-    most_open: int = 0
-    is_after: bool = False  # it dies after the request has taken effect, not before
-
-    def request(self, perform: Callable[[], Any]) -> Any:
-        if self.left is None:
-            return perform()
-        self.left -= 1
-        if self.left >= 0:
-            return perform()
-        if self.is_after and self.left == -1:
-            perform()
-        raise Died
-
-
-world = World()
-
-
-class Backend:
-    """A backend whose requests are counted."""
-
-    def __init__(self, name: str) -> None:
-        self.inner = MemoryBackend(name, world.states.setdefault(name, Namespace()))
-        world.open += 1
-        world.most_open = max(world.most_open, world.open)
-
-    def close(self) -> None:
-        world.open -= 1
-
-    committed = property(lambda self: self.inner.committed)
-    prepared = property(lambda self: self.inner.prepared)
-
-    def scan(self) -> Iterator[Any]:
-        yield world.request(lambda: list(self.inner._stored.entries.items()))
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *given: world.request(lambda: getattr(self.inner, name)(*given))
-
-
-class Provider(StateProvider):
-    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> Any:
-        return BufferedState(namespace, world.request(lambda: Backend(namespace)))
-
-    def remove_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
-        world.request(lambda: world.states.pop(namespace, None))
-
-
-class Store:
-    """The nodes, whose writes are counted."""
-
-    def get(self, path: str) -> Any:
-        return world.store.get(path)
-
-    def write(self, writes: Any) -> None:
-        world.request(lambda: world.store.write(writes))
-
-
-class Reports:
-    def __init__(self) -> None:
-        self.errors: list[BaseException] = []
-
-    def report_error(self, error: BaseException) -> None:
-        self.errors.append(error)
-
-
-CONF = {
-    **config.defaults(),
-    "topology.name": ID,
-    "topology.state.id": ID,
-    "topology.state.provider": f"{__name__}:Provider",
-    "topology.state.checkpoint.aligned": True,
-}
-
-
-def context(component: str, tasks: Mapping[str, Sequence[int]]) -> TopologyContext:
-    made = TopologyContext(
-        topology_id="words-1-1",
-        component_id=component,
-        task_id=tasks[component][0],
-        tasks=tasks,
-        sources={},
-        targets={},
-        conf=CONF,
-    )
-    made.clock = lambda: 0.0
-    return made
-
-
-def begin(components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",)) -> list[str]:
-    """Let the checkpoint spout of a new process begin; return the errors that it reports."""
-    spout, reports = opened(components, counts, fields)
-    spout.next_tuple()
-    return [str(error) for error in reports.errors]
-
-
-def opened(
-    components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",), first_task: int = 1
-) -> tuple[CheckpointSpout, Reports]:
-    """Return the checkpoint spout of a new process."""
-    tasks = {"$checkpointspout": [first_task], **{name: list(range(10, 10 + count)) for name, count in counts.items()}}
-
-    def load(name: str) -> Part:
-        return Part(components[name], context(name, tasks), [list(fields)])
-
-    bolts = [name for name, one in components.items() if isinstance(one, StatefulBolt)]
-    spouts = [name for name in components if name not in bolts]
-    spout = CheckpointSpout([], [], bolts, spouts, open_store=lambda conf: Store())  # type: ignore[arg-type,return-value]
-    spout.move_states = partial(redistribute, load, ID)
-    reports = Reports()
-    spout.open(CONF, context("$checkpointspout", tasks), reports)  # type: ignore[arg-type]
-    return spout, reports
-
-
-def begin_with_crashes(components: Mapping[str, Any], counts: Mapping[str, int], is_after: bool) -> int:
-    """Begin again and again, each time one request further, until nothing dies. Return the number of crashes."""
-    world.is_after = is_after
-    for crashes in range(1000):
-        world.left = crashes
-        try:
-            errors = begin(components, counts)
-        except Died:
-            continue
-        finally:
-            world.left = None
-        assert errors == []
-        return crashes
-    raise AssertionError("it never ends")
-
-
-def owner(key: Any, tasks: int) -> int:
-    return hash_values([key], "count", ["word"]) % tasks
-
-
-def store_first(component: str, entries: Sequence[Mapping[Any, Any]], phase: Phase, split: int = 0) -> None:
-    """Store the states of a component's tasks at TXID in the first layout, and more, as ``phase`` says.
-
-    While COMMITTING TXID, the first ``split`` tasks have committed it, the others have prepared it. While PREPARING
-    TXID + 1, the first ``split`` tasks have prepared changes that must not count.
-    """
-    for index, own in enumerate(entries):
-        state: BufferedState[Any, Any] = BufferedState(
-            name := f"{ID}/{component}/{index}", MemoryBackend(name, world.states.setdefault(name, Namespace()))
-        )
-        for key, value in own.items():
-            state.put(key, value)
-        state.prepare_commit(TXID)
-        if phase is not Phase.COMMITTING or index < split:
-            state.commit(TXID)
-        if phase is Phase.PREPARING and index < split:
-            state.put("not counted", 1)
-            state.prepare_commit(TXID + 1)
-
-
-def record(counts: Mapping[str, int], phase: Phase) -> None:
-    txid = TXID + (phase is Phase.PREPARING)
-    CheckpointRecord.take_over(world.store, ID, "topology words-0-1").save(Checkpoint(txid, phase, counts, 1))
-
-
-def stored(component: str, tasks: int) -> list[dict[Any, Any]]:
-    """The committed entries of each task, by the stored checkpoint."""
-    checkpoint = stored_checkpoint(world.store, ID)
-    assert checkpoint.tasks[component] == tasks
-    names = [namespace_of(ID, component, index, tasks, checkpoint.layouts.get(component, 0)) for index in range(tasks)]
-    assert all(world.states[name].committed == TXID for name in names)
-    return [
-        {decode_value(key): decode_value(value) for key, value in world.states[name].entries.items()} for name in names
-    ]
-
 
 KEYS = st.one_of(st.text(max_size=40), st.integers(), st.binary(max_size=5))
 
@@ -385,6 +205,20 @@ def test_a_late_checkpoint_spout_of_before_does_not_change_the_tasks_back() -> N
         late._clock = partial(float, now_s)
         late.next_tuple()
     assert "has taken over: topology words-1-1, task 20, " in str(reports.errors[0])
+    assert late.status()["state"] == "stands still"
+    assert len(stored("count", 3)) == 3
+
+
+def test_a_checkpoint_spout_of_before_that_begins_late_does_not_change_the_tasks_back() -> None:
+    world.__init__()  # type: ignore[misc]
+    store_first("count", [{}, {}], Phase.COMMITTED)
+    record({"count": 2}, Phase.COMMITTED)
+    late, reports = opened({"count": StatefulBolt()}, {"count": 2})
+    opened({"count": StatefulBolt()}, {"count": 3}, first_task=20)[0].next_tuple()
+    late.next_tuple()
+    assert [str(error) for error in reports.errors] == [
+        "the checkpoint spout of state id 'words' has other numbers of tasks now"
+    ]
     assert late.status()["state"] == "stands still"
     assert len(stored("count", 3)) == 3
 
