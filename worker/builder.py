@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 import itertools
 import json
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -18,25 +16,25 @@ from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
 from tupletree.errors import TopologyError
-from tupletree.grouping import CustomGrouping, grouping_name
+from tupletree.grouping import CustomGrouping
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin, relate
 from tupletree.v1 import topology_pb2
 
-from .checkpoint.membership import build_participant, max_pending, step_sources
-from .component_graph import ComponentGraph
+from .checkpoint.membership import build_participant, max_pending
 from .control_messages import Call
 from .core import routing
 from .core.basic_bolt_task import BasicBoltTask
 from .core.bolt_task import BoltTask
 from .core.output_streams import OutStream, Port
 from .core.spout_task import SpoutTask
-from .core.task import Environment, Observer, Task
+from .core.task import Observer, Task
 from .execution.bolt_executor import BoltExecutor
 from .execution.executor import Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
 from .execution.spout_executor import SpoutExecutor
+from .plan import Plan, context_of, loaded
 
 if TYPE_CHECKING:
     from tupletree._checkpoints.record import Checkpoint
@@ -44,61 +42,6 @@ if TYPE_CHECKING:
     from .checkpoint.redistribution import Part
 
 Kind = topology_pb2.GroupingKind
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The inputs from which all tasks of a worker are built.
-
-    ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
-    by tests, is called with (component, stream, values) for every emitted tuple. ``places``: the worker that runs each
-    remote task at the start; tuples for tasks of one worker travel together.
-    """
-
-    topology_id: str
-    spec: topology_pb2.TopologySpec
-    conf: Mapping[str, Any]
-    tasks: Mapping[str, Sequence[int]]
-    local_tasks: frozenset[int]
-    environment: Environment
-    seed: int
-    observer: Observer | None = None
-    places: Mapping[int, Hashable] = field(default_factory=dict)
-    graph: ComponentGraph = field(init=False, repr=False)
-    _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
-    _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
-
-    def __post_init__(self) -> None:
-        firsts = sorted((self.tasks[component.id][0], at) for at, component in enumerate(self.spec.components))
-        object.__setattr__(self, "graph", ComponentGraph(self.spec))
-        object.__setattr__(self, "_by_first_task", firsts)
-
-    def component_of(self, task: int) -> topology_pb2.ComponentSpec:
-        """Return the component that a task belongs to.
-
-        Raises:
-            TopologyError: the topology has no such task.
-        """
-        at = bisect.bisect(self._by_first_task, (task, len(self.spec.components))) - 1
-        if at >= 0:
-            component = self.spec.components[self._by_first_task[at][1]]
-            if task in self.tasks[component.id]:
-                return component
-        raise TopologyError(f"topology {self.topology_id} has no task {task}")
-
-    def place_of(self, task: int) -> Hashable:
-        """Return where a task runs: a value that is equal for the tasks of one worker."""
-        return None if task in self.local_tasks else self.places.get(task, "elsewhere")
-
-    def tasks_of(self, components: Iterable[str]) -> frozenset[int]:
-        """Return all tasks of these components."""
-        return frozenset(task for component in components for task in self.tasks[component])
-
-    def step_sources(self, component: str) -> frozenset[int]:
-        """Return the tasks that send checkpoint steps to each task of a component. The set is cached per component."""
-        if component not in self._step_sources:
-            self._step_sources[component] = self.tasks_of(step_sources(self.spec, self.conf, component))
-        return self._step_sources[component]
 
 
 def origins(plan: Plan) -> dict[tuple[int, str], Origin]:
@@ -241,8 +184,8 @@ def _call_soon(
 
 
 def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int) -> Task:
-    user_object = _loaded(component)
-    context = _context(plan, component, conf, task_id)
+    user_object = loaded(component)
+    context = context_of(plan, component, conf, task_id)
     chained = None
     if type(user_object) is tuple:  # a spout with a chain
         user_object, chained = user_object
@@ -264,30 +207,6 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     return task
 
 
-def _loaded(component: topology_pb2.ComponentSpec) -> Any:
-    try:
-        return cloudpickle.loads(component.object)
-    except (Exception, SystemExit) as error:
-        raise TopologyError(
-            f"component {component.id!r} cannot be loaded in the worker: {type(error).__name__}: {error}",
-            component=component.id,
-        ) from error
-
-
-def _context(
-    plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping[str, Any], task_id: int
-) -> TopologyContext:
-    return TopologyContext(
-        topology_id=plan.topology_id,
-        component_id=component.id,
-        task_id=task_id,
-        tasks=plan.tasks,
-        sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
-        targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
-        conf=conf,
-    )
-
-
 def _move_states(plan: Plan, stored: Checkpoint, tasks: Mapping[str, int]) -> tuple[Checkpoint, Callable[[], None]]:
     from .checkpoint.redistribution import redistribute  # imports ZooKeeper's client, which only durable states need
 
@@ -300,16 +219,12 @@ def _part(plan: Plan, component_id: str) -> Part:
 
     component = next(one for one in plan.spec.components if one.id == component_id)
     conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
-    loaded = _loaded(component)
+    user_object = loaded(component)
     return Part(
-        loaded[0] if type(loaded) is tuple else loaded,  # a spout with a chain
-        _context(plan, component, conf, plan.tasks[component_id][0]),
+        user_object[0] if type(user_object) is tuple else user_object,  # a spout with a chain
+        context_of(plan, component, conf, plan.tasks[component_id][0]),
         [list(item.fields) for item in component.inputs if item.grouping == Kind.GROUPING_KIND_FIELDS],
     )
-
-
-def _subscribers(graph: ComponentGraph, source: str, stream: str) -> dict[str, str]:
-    return {component.id: grouping_name(item.grouping) for component, item in graph.subscriptions(source, stream)}
 
 
 def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: TopologyContext) -> dict[str, OutStream]:

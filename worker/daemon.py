@@ -35,7 +35,6 @@ from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, topology_pb2, worker_pb2_grpc
 
 from .assignment_view import AssignmentView, has_place, view
-from .builder import Plan
 from .control_messages import WorkerLost
 from .core.task import Environment, TaskFailedError
 from .debugging.controller import DebugController
@@ -46,6 +45,7 @@ from .live_conf import LiveConf
 from .network.acker_links import AckerLinkContext, AckerLinks
 from .network.peer_links import PeerLinkContext, PeerLinks
 from .network.transfer import Transfer
+from .plan import Plan
 from .reporting.heartbeats import ErrorThrottle, Reporter, component_error, store_error
 from .reporting.metrics import About, Links, registry
 from .service import WorkerService

@@ -19,7 +19,7 @@ from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2
 
-from .builder import Plan, build_executors, origins
+from .builder import build_executors, origins
 from .control_messages import ConfChanged, Control
 from .core.ack_updates import AckUpdates
 from .core.batches import Batch, EncodedBatch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
@@ -37,6 +37,7 @@ from .execution.run_loop import RunLoop
 from .execution.spout_executor import SpoutExecutor
 from .execution.task_stats import task_stats
 from .execution.tracer import Tracer
+from .plan import Plan
 
 
 class Outside(Protocol):

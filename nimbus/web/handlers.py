@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +14,6 @@ from tupletree._coord.store import Store
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree._security.rights import may_read_all
-from tupletree.dead_letters import DeadLetterStore
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -31,7 +29,6 @@ from . import (
     cluster,
     component,
     health,
-    letters,
     logs,
     overview,
     progress,
@@ -41,14 +38,15 @@ from . import (
 )
 from .conf_page import conf_page, conf_request
 from .formatting import dumps_link
-from .letter_stores import LetterStore, LetterStores
+from .letter_handlers import LetterHandlers
+from .letter_stores import LetterStores
 from .requests import ApiCall, StoreFailedError
 from .stored_progress import stored_checkpoints, stored_transactions
 from .supervisors import Supervisors
 from .topology import Topology
 
 
-class Handlers:
+class Handlers(LetterHandlers):
     """One method per endpoint of routes.py."""
 
     def __init__(
@@ -60,7 +58,7 @@ class Handlers:
         self._config = config
         self._http_port = http_port
         self._supervisors = Supervisors()
-        self._letters = LetterStores(config.letter_stores)
+        super().__init__(LetterStores(config.letter_stores))
 
     # The cluster
 
@@ -269,53 +267,6 @@ class Handlers:
         if not name.startswith(logs.PROFILE):
             raise NotFoundError(f"'{name[:100]}' is not the name of a profile")
         return await self._file(await self._place(call), name)
-
-    # Dead letters
-
-    async def letter_stores(self, call: ApiCall) -> Any:
-        async def counted(one: LetterStore) -> dict[str, Any]:
-            try:
-                return letters.store(one.name, one.address, await one.run(lambda opened: opened.count()))
-            except StoreFailedError as error:
-                return letters.store(one.name, one.address, None, str(error))
-
-        return {"stores": await asyncio.gather(*map(counted, self._letters.all()))}
-
-    async def letters(self, call: ApiCall) -> Any:
-        store, after = self._letters.named(call.path["store"]), letters.after_of(call)
-        limit = call.whole("limit", letters.DEFAULT_LETTERS, 1, letters.MAX_LETTERS)
-        name = call.query.get("topology", "")
-        read = await store.run(lambda opened: letters.read(opened, name, limit + 1, after))
-        return letters.page(store.name, store.address, read, limit, time.time())
-
-    async def letter(self, call: ApiCall) -> Any:
-        store = self._letters.named(call.path["store"])
-        found = await store.run(lambda opened: letters.found(opened, call))
-        return letters.letter(store.name, store.address, found)
-
-    async def replay_letters(self, call: ApiCall) -> Any:
-        choose = letters.chosen(call, replayed=False)
-
-        def replay(store: DeadLetterStore) -> int:
-            ids = choose(store)
-            store.replay(ids)
-            return len(ids)
-
-        return await self._change_letters(call, replay)
-
-    async def drop_letters(self, call: ApiCall) -> Any:
-        choose = letters.chosen(call, with_damaged=True)
-
-        def drop(store: DeadLetterStore) -> int:
-            ids = choose(store)
-            store.remove(ids)
-            return len(ids)
-
-        return await self._change_letters(call, drop)
-
-    async def _change_letters(self, call: ApiCall, change: Callable[[DeadLetterStore], int]) -> Any:
-        store = self._letters.named(call.path["store"])
-        return letters.changed(store.name, await store.run(change))
 
     # Actions
 

@@ -19,7 +19,6 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.counts import ComponentCounts, counts_of
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
-from tupletree.worker.builder import Plan
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
@@ -29,6 +28,7 @@ from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedEr
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.task_stats import task_stats
+from tupletree.worker.plan import Plan
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import ShardsLost
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import ACKERS
 from tupletree.worker.network.acker_links import UNCONFIRMED_UPDATES, AckerLinkContext, AckerLinks
+from tupletree.worker.plan import Plan
 
 SPOUT_TASK = 1
 

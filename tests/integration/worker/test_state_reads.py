@@ -20,10 +20,10 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.state import KeyValueState, MemoryStateProvider
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
-from tupletree.worker.builder import Plan
 from tupletree.worker.checkpoint import state_reads
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.plan import Plan
 from tupletree.worker.service import WorkerService
 
 KEY = encode_value("a")

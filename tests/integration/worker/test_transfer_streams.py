@@ -16,12 +16,12 @@ from tupletree.errors import ProtocolError
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
-from tupletree.worker.builder import Plan
 from tupletree.worker.core.batches import EncodedBatch, Row, Rows, encode
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
 from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinkContext, PeerLinks
+from tupletree.worker.plan import Plan
 from tupletree.worker.service import WorkerService
 
 SEEN = []

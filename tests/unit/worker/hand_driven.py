@@ -11,7 +11,7 @@ from tupletree.acker.ledger import Ledger, Verdicts
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.topology import Topology
 from tupletree.tuples import Origin
-from tupletree.worker.builder import Plan, build_executors
+from tupletree.worker.builder import build_executors
 from tupletree.worker.control_messages import Control, TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Row, Rows
@@ -22,6 +22,7 @@ from tupletree.worker.execution.delivery import put_local
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate
 from tupletree.worker.execution.spout_executor import SpoutExecutor
+from tupletree.worker.plan import Plan
 
 
 class HandDriven:

@@ -17,7 +17,6 @@ from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing import FeederSpout
 from tupletree.v1 import acker_pb2
 from tupletree.v1.topology_pb2 import ShardAssignment
-from tupletree.worker.builder import Plan
 from tupletree.worker.control_messages import ShardsLost
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.task import Environment
@@ -31,6 +30,7 @@ from tupletree.worker.network.acker_links import (
     AckerLinkContext,
     AckerLinks,
 )
+from tupletree.worker.plan import Plan
 
 NOWHERE = "127.0.0.1:9"
 

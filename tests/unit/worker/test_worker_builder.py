@@ -13,10 +13,11 @@ from tupletree import Topology, TopologyBuilder, config
 from tupletree.errors import TopologyError
 from tupletree.parallelism import tasks_of
 from tupletree.testing import FeederSpout
-from tupletree.worker.builder import Plan, build_executors, origins
+from tupletree.worker.builder import build_executors, origins
 from tupletree.worker.core.task import Environment
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import ACKERS, Gate
+from tupletree.worker.plan import Plan
 
 
 def plan_of(topology: Topology, local: set[int], conf: dict[str, Any] | None = None) -> Plan:

@@ -17,7 +17,7 @@ from tupletree.testing.simulation.network import Acker, Peers
 from tupletree.testing.simulation.timeline import Timeline
 from tupletree.tuples import Origin
 from tupletree.v1 import topology_pb2
-from tupletree.worker.builder import Plan, build_executors, origins
+from tupletree.worker.builder import build_executors, origins
 from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, EncodedBatch, Rows, bytes_of, encode, sources_of, tasks_of
@@ -26,6 +26,7 @@ from tupletree.worker.execution.delivery import put_local, put_remote
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate, RemoteBatch
 from tupletree.worker.execution.spout_executor import SpoutExecutor
+from tupletree.worker.plan import Plan
 
 STEP_S = 0.001
 
