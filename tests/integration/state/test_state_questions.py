@@ -299,6 +299,43 @@ def seen(scene: Scene) -> tuple[StateEntry, ...]:
     return scene.states.scan(NAME, "seen", limit=1000).entries
 
 
+def pages_of(stored: StoredStates) -> list[StateEntry]:
+    """All entries that have been seen, page by page."""
+    found: list[StateEntry] = []
+    after = ""
+    while True:
+        page = stored.scan(NAME, "seen", after=after, limit=9)
+        found += page.entries
+        after = page.next
+        if not after:
+            return found
+
+
+def check_refusals(stored: StoredStates, conf: dict[str, Any], scene: Scene) -> None:
+    for ask, kind, sentence in (
+        (lambda: stored.get("gone", "count", "a"), NotFoundError, "no checkpoint is stored for state id 'gone'"),
+        (
+            lambda: stored.get(NAME, "nope", "a"),
+            NotFoundError,
+            "has no component 'nope'; it has count, fleeting, kept, seen",
+        ),
+        (
+            lambda: StoredStates({**conf, "topology.state.provider": "memory"}).get(NAME, "count", "a"),
+            UsageError,
+            "the states of the provider 'memory' are in the workers",
+        ),
+        (
+            lambda: StoredStates(
+                {**conf, "topology.state.provider.config": {"directory": str(scene.path.parent / "elsewhere")}}
+            ).get(NAME, "count", "a"),
+            UsageError,
+            "this is not the store, or the machine, that it was written to",
+        ),
+    ):
+        with pytest.raises(kind, match=sentence):
+            ask()
+
+
 def test_a_topology_that_is_inactive_answers_and_one_that_is_gone_is_read_from_its_store(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,36 +359,9 @@ def test_a_topology_that_is_inactive_answers_and_one_that_is_gone_is_read_from_i
     assert sorted(answer.committed) == [0, 1, 2]
     elsewhere = {**conf, "topology.state.provider": "zookeeper", "topology.state.provider.config": None}
     assert [one.value for one in StoredStates(elsewhere).get(NAME, "kept", "apple").entries] == [2]
-    found, after = [], ""
-    while True:
-        page = stored.scan(NAME, "seen", after=after, limit=9)
-        found += page.entries
-        after = page.next
-        if not after:
-            break
+    found = pages_of(stored)
     assert [(one.task, one.key, one.value) for one in found] == [(one.task, one.key, one.value) for one in expected]
-    for ask, kind, sentence in (
-        (lambda: stored.get("gone", "count", "a"), NotFoundError, "no checkpoint is stored for state id 'gone'"),
-        (
-            lambda: stored.get(NAME, "nope", "a"),
-            NotFoundError,
-            "has no component 'nope'; it has count, fleeting, kept, seen",
-        ),
-        (
-            lambda: StoredStates({**conf, "topology.state.provider": "memory"}).get(NAME, "count", "a"),
-            UsageError,
-            "the states of the provider 'memory' are in the workers",
-        ),
-        (
-            lambda: StoredStates(
-                {**conf, "topology.state.provider.config": {"directory": str(scene.path.parent / "elsewhere")}}
-            ).get(NAME, "count", "a"),
-            UsageError,
-            "this is not the store, or the machine, that it was written to",
-        ),
-    ):
-        with pytest.raises(kind, match=sentence):
-            ask()
+    check_refusals(stored, conf, scene)
     options = [
         option for key in ("zookeeper.servers", "zookeeper.port") for option in ("-c", f"{key}={json.dumps(conf[key])}")
     ]
