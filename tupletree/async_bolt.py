@@ -10,14 +10,15 @@ The terms are those of Flink's Async I/O: a capacity, ordered or unordered resul
 from __future__ import annotations
 
 import asyncio
-import queue
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from types import CoroutineType
 from typing import Any, NoReturn
 
 from tupletree._event_loop import EventLoop
+from tupletree._time_limits import TimeLimits
 from tupletree.backoff import Backoff
 from tupletree.collector import BoltCollector
 from tupletree.component import RAISE_FAILED, Awaited, Bolt, TopologyContext
@@ -180,9 +181,11 @@ class AsyncBolt(Bolt):
         self._plain = self._async_collector.plain
         self._waiting: deque[Tuple] = deque()  # until there is room
         self._calls: dict[_Call, None] = {}  # in flight, in the order of the inputs
-        self._done: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self._done: deque[_Call] = deque()
+        self._succeeded: list[Tuple] = []  # to be acked at the end of ``_collect``
         self._has_woken = False  # ``_collect`` will be called on the task's thread
-        self._tasks: set[asyncio.Task[None]] = set()  # used on the event loop alone
+        self._tasks: set[asyncio.Task[None]] = set()  # used on the event loop alone, as are the time limits
+        self._limits = TimeLimits(self.timeout_s)
         self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
         self._kept_alive_s = time.monotonic()
         context.is_full = lambda: bool(self._waiting)
@@ -223,12 +226,11 @@ class AsyncBolt(Bolt):
     def _collect(self) -> None:
         """Finish the calls that are done, and begin calls for tuples that wait."""
         self._has_woken = False
-        while True:
-            try:
-                call = self._done.get_nowait()
-            except queue.Empty:
-                break
-            self._finish(call)
+        while self._done:
+            self._finish(self._done.popleft())
+        if self._succeeded:
+            succeeded, self._succeeded = self._succeeded, []
+            self._plain.ack_many(succeeded)
         if self._loop is not None:
             self._start(self._loop)
         self._keep_alive()
@@ -248,7 +250,7 @@ class AsyncBolt(Bolt):
         if call.error is None:
             for values, stream in call.emits:
                 self._plain.emit(values, call.tup, stream)
-            self._plain.ack(call.tup)
+            self._succeeded.append(call.tup)
         elif isinstance(call.error, (FailedException, TimeoutError)):
             self._plain.fail(call.tup, call.error)
             if not isinstance(call.error, FailedException) or isinstance(call.error, ReportedFailedException):
@@ -278,9 +280,7 @@ class AsyncBolt(Bolt):
         await self.close_async()
 
     def _track(self, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.add(asyncio.get_running_loop().create_task(coroutine))
 
     async def _wake_regularly(self) -> None:
         """Have the task keep its tuples alive even if no call ends and no tuple arrives."""
@@ -289,20 +289,23 @@ class AsyncBolt(Bolt):
             self._wake()
 
     def _wake(self) -> None:
+        """Have the task's thread collect, after what the event loop has to do now: one call for all that is done."""
         if not self._has_woken:
             self._has_woken = True
-            self.context.call_first(self._collect)
+            asyncio.get_running_loop().call_soon(self.context.call_first, self._collect)
 
     def _begin(self, calls: list[_Call]) -> None:
         for call in calls:
             self._track(self._run(call))
 
     async def _run(self, call: _Call) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         _emits.set(call.emits)
         attempts = 0
         while True:
             call.emits.clear()
-            call.error = await self._attempt(call)
+            call.error = await self._attempt(call, task)
             attempts += 1
             if call.error is None or self.retry is None or isinstance(call.error, FailedException):
                 break
@@ -311,29 +314,29 @@ class AsyncBolt(Bolt):
                 call.error.__cause__ = last
                 break
             await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
-        self._done.put(call)
+        self._tasks.discard(task)
+        self._done.append(call)
         self._wake()
 
-    async def _attempt(self, call: _Call) -> BaseException | None:
+    async def _attempt(self, call: _Call, task: asyncio.Task[Any]) -> BaseException | None:
         """Run ``execute`` once; return its exception, if any."""
+        limit = self._limits.begin(task)
         try:
-            async with asyncio.timeout(self.timeout_s):
-                result = self.execute(call.tup)
-                if isinstance(result, AsyncIterator):
-                    async for row in result:
-                        call.emits.append((row, "default"))
-                else:
-                    rows = await result
-                    call.emits.extend((row, "default") for row in rows or ())
-        except TimeoutError as error:
-            if not error.args:  # of asyncio.timeout
-                return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
-            return error
+            result = self.execute(call.tup)
+            # A coroutine is looked for first, because a test for AsyncIterator takes longer.
+            if not isinstance(result, CoroutineType) and isinstance(result, AsyncIterator):
+                async for row in result:
+                    call.emits.append((row, "default"))
+            elif rows := await result:
+                call.emits.extend((row, "default") for row in rows)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():  # the bolt ends
+            if limit.is_cancelled_otherwise:  # the bolt ends
                 raise
+            if limit.has_passed:
+                return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
             return TimeoutError(f"{type(self).__name__}.execute awaited what another call has cancelled")
         except (Exception, SystemExit) as error:
             return error
+        finally:
+            self._limits.end(limit)
         return None
