@@ -140,8 +140,13 @@ def _check_result(record: pb.TopologyRecord) -> None:
         conf = json.loads(one.conf_json or "{}")
         if CHECKPOINT_SPOUT in one.tasks:
             check_interval(conf)
-        if len(encode(one)) > MAX_RECORD_BYTES:
-            raise ConfigError(
-                f"topology '{one.name}' would take more than {MAX_RECORD_BYTES} bytes in ZooKeeper: make its "
-                f"configuration smaller"
-            )
+        check_record_size(one)
+
+
+def check_record_size(record: pb.TopologyRecord) -> None:
+    """Check that a changed record fits into ZooKeeper. Raises ConfigError."""
+    if len(encode(record)) > MAX_RECORD_BYTES:
+        raise ConfigError(
+            f"topology '{record.name}' would take more than {MAX_RECORD_BYTES} bytes in ZooKeeper: make its "
+            f"configuration smaller"
+        )

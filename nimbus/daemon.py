@@ -49,6 +49,7 @@ from .submission.blob_store import BlobStore
 from .submission.replication import Replication
 from .submission.submission import Submissions
 from .threads import widen_calls
+from .update_requests import UpdateRequests
 from .web.app import WebApplication
 from .web.server import WebServer
 
@@ -125,7 +126,10 @@ class NimbusDaemon:
         state_queries = StateQueries(leader_api)
         ends.push_async_callback(state_queries.close)
         submissions = Submissions(config, store, self._blobs, replication)
-        service = NimbusService(leader_api, state_queries, known, submissions, self._blobs, self._metrics, config.conf)
+        updates = UpdateRequests(config, store, leader_api, submissions)
+        service = NimbusService(
+            leader_api, state_queries, known, submissions, updates, self._blobs, self._metrics, config.conf
+        )
         add = functools.partial(add_NimbusServicer_to_server, service)
         rpc = await start_server([add], config.bind_host, config.grpc_port, self._readiness, gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(rpc.stop, _GRACE_S)

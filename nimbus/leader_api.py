@@ -32,6 +32,7 @@ from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import read_outline
 from .threads import disk
+from .updates import Rollback, changed_tasks, versions_of
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -121,9 +122,7 @@ class LeaderApi:
         reconciler, store = self.reconciler(), self._store
         for _ in range(_ATTEMPTS):
             stored = named(name, await asyncio.to_thread(store.topologies))
-            if isinstance(request, lifecycle.Rebalance) and request.tasks:
-                outline = await self._whole_outline(stored.value)
-                check_task_change(stored.value, outline, request.tasks, self._conf)
+            await self._check(stored.value, request)
             record = lifecycle.ask(stored.value, request, time.time())
             if record == stored.value:
                 return record
@@ -149,7 +148,7 @@ class LeaderApi:
         worker = rpc_replies.worker_at(view, record, host, port)
         await self.reconciler().restart_worker(view.state.supervisors.get(worker.supervisor_id), record.id, worker)
 
-    async def outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
+    async def outline(self, record: pb.TopologyRecord | pb.TopologyVersion) -> pb.TopologySpec:
         """Return the spec without its objects; an empty spec while the bundle is being copied from another nimbus."""
         sha256 = record.bundle_sha256
         if sha256 not in self._outlines:
@@ -161,15 +160,31 @@ class LeaderApi:
             return outline
         return self._outlines[sha256]
 
-    async def _whole_outline(self, record: pb.TopologyRecord) -> pb.TopologySpec:
-        """Return the spec without its objects. Raises UnavailableError while the bundle is copied to this nimbus."""
-        outline = await self.outline(record)
+    async def whole_outline(
+        self, record: pb.TopologyRecord, version: pb.TopologyVersion | None = None
+    ) -> pb.TopologySpec:
+        """Return the spec without its objects, of what runs or of another version.
+
+        Raises UnavailableError while the bundle is copied to this nimbus.
+        """
+        outline = await self.outline(version or record)
         if not outline.components:
             raise UnavailableError(f"nimbus has no copy of the code of topology '{record.name}' yet; try again")
         return outline
 
+    async def _check(self, record: pb.TopologyRecord, request: lifecycle.Request) -> None:
+        """Check what the outlines of the topology tell of a request. Raises UsageError or UnavailableError."""
+        match request:
+            case lifecycle.Rebalance(tasks=tasks) if tasks:
+                check_task_change(record, await self.whole_outline(record), tasks, self._conf)
+            case Rollback() if record.HasField("previous"):
+                outline = await self.whole_outline(record, record.previous)
+                check_task_change(record, outline, changed_tasks(record, record.previous), self._conf)
+            case _:
+                pass
+
     def _forget_outlines(self, state: ClusterState) -> None:
         """Drop the outlines of bundles that no topology uses."""
-        if len(self._outlines) > len(state.records):
-            used = {one.value.bundle_sha256 for one in state.records.values()}
+        if len(self._outlines) > 3 * len(state.records):
+            used = {one.bundle_sha256 for stored in state.records.values() for one in versions_of(stored.value)}
             self._outlines = {one: outline for one, outline in self._outlines.items() if one in used}

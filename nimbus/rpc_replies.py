@@ -72,9 +72,18 @@ def shown(record: pb.TopologyRecord, unfinished: int) -> pb.TopologyRecord:
     if found.HasField("pending"):
         found.pending.unfinished = unfinished
         _mask_texts(found.pending.conf)
-    found.conf_json = _masked(record.conf_json)
-    _mask_texts(found.submitted_conf)
+        if found.pending.HasField("update"):
+            _mask(found.pending.update)
+    for version in (found.previous, found.earlier):
+        if version.number or version.bundle_sha256:
+            _mask(version)
+    _mask(found)
     return found
+
+
+def _mask(found: pb.TopologyRecord | pb.TopologyVersion) -> None:
+    found.conf_json = _masked(found.conf_json)
+    _mask_texts(found.submitted_conf)
 
 
 def _mask_texts(texts: MutableMapping[str, str]) -> None:

@@ -26,6 +26,8 @@ from .statistics.report_validation import check_report
 from .submission.blob_store import BlobStore
 from .submission.submission import Submissions
 from .threads import disk
+from .update_requests import UpdateRequests
+from .updates import Rollback
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -41,6 +43,7 @@ class NimbusService(NimbusServicer):
         state_queries: StateQueries,
         known: KnownLeader,
         submissions: Submissions,
+        updates: UpdateRequests,
         blobs: BlobStore,
         metrics: NimbusMetrics,
         conf: Mapping[str, Any],
@@ -49,6 +52,7 @@ class NimbusService(NimbusServicer):
         self._state_queries = state_queries
         self._known = known
         self._submissions = submissions
+        self._updates = updates
         self._blobs = blobs
         self._metrics = metrics
         self._conf = conf
@@ -79,6 +83,13 @@ class NimbusService(NimbusServicer):
         finally:
             self._metrics.submissions.labels(outcome).inc()
         return rpc.SubmitReply(topology_id=topology_id)
+
+    async def Update(self, request_iterator: AsyncIterator[rpc.SubmitRequest], context: Context) -> rpc.UpdateReply:
+        return await self._updates.update(request_iterator)
+
+    async def Rollback(self, request: rpc.RollbackRequest, context: Context) -> rpc.TopologyReply:
+        wait_s = request.wait_s if request.HasField("wait_s") else None
+        return await self._change(request.name, Rollback(wait_s))
 
     async def Kill(self, request: rpc.KillRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None

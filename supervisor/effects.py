@@ -139,8 +139,8 @@ class Effects:
                 self._signal(worker, signal.SIGKILL)
             case ForgetWorker():
                 self._forget(port, effect)
-            case ReportError(work=work, message=message):
-                self._report(port, work, message)
+            case ReportError(work=work, message=message, is_failed_start=is_failed_start):
+                self._report(port, work, message, is_failed_start)
             case unreachable:
                 assert_never(unreachable)
 
@@ -313,7 +313,7 @@ class Effects:
             launched_unix_s=self._live[worker.worker_id][0].launched_unix_s,
         )
 
-    def _report(self, port: int, work: LocalAssignment, message: str) -> None:
+    def _report(self, port: int, work: LocalAssignment, message: str, is_failed_start: bool) -> None:
         """Report an error. A repeated message replaces its previous report, with a higher count."""
         message = message.encode("utf-8", "backslashreplace").decode("utf-8")[:MAX_REASON]
         topology_id = work.topology_id
@@ -329,6 +329,7 @@ class Effects:
             message=message,
             count=last.count + 1,
             first_unix_s=last.first_unix_s,
+            ended_worker=is_failed_start,
         )
         self._reported[key] = error
         if len(self._reported) > _MAX_COUNTED:

@@ -262,7 +262,7 @@ def _localized(slot: Slot, event: BundleReady | BundleFailed, now_s: float) -> S
         return slot, (Launch(state.work, event.worker_id),)
     slot = replace(slot, misses=slot.misses + 1, last_exit=event.reason)
     slot, effects = _begin_after(slot, retry_delay_s(slot.misses), now_s)
-    return slot, (ReportError(state.work, event.reason), *effects)
+    return slot, (ReportError(state.work, event.reason, is_failed_start=True), *effects)
 
 
 def _launched(slot: Slot, event: WorkerLaunched | LaunchFailed, now_s: float) -> Step:
@@ -276,7 +276,7 @@ def _launched(slot: Slot, event: WorkerLaunched | LaunchFailed, now_s: float) ->
             slot = replace(slot, deaths=slot.deaths + 1)
             delay_s = retry_delay_s(slot.deaths)
         slot, effects = _begin_after(slot, delay_s, now_s)
-        return slot, (ReportError(state.work, event.reason), *effects)
+        return slot, (ReportError(state.work, event.reason, is_failed_start=True), *effects)
     slot = replace(slot, launches=slot.launches + 1, state=Starting(state.work, event.worker, now_s))
     present = PutPresence(state.work, event.worker)
     if state.work == slot.desired:

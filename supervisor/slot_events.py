@@ -193,6 +193,7 @@ class ReportError:
 
     work: LocalAssignment
     message: str
+    is_failed_start: bool = False
 
 
 Effect: TypeAlias = Localize | Launch | PutPresence | RemovePresence | Terminate | Kill | ForgetWorker | ReportError

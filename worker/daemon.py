@@ -101,7 +101,9 @@ async def give_up(
 ) -> int:
     """Log and store the error that ends the worker; return the exit status. ``clause`` ends the error's message."""
     log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
-    await store_error(store, launch.topology_id, component_error(launch, component, task, error, clause))
+    message = component_error(launch, component, task, error, clause)
+    message.ended_worker = True
+    await store_error(store, launch.topology_id, message)
     return 1
 
 

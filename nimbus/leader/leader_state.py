@@ -86,6 +86,12 @@ class LeaderState:
         reported = self.reports.get((topology_id, slot))
         return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
 
+    def runs(self, topology_id: str, slot: Slot, executors: Iterable[Executor], now_s: float) -> bool:
+        """True if the worker in a slot is ready, and runs these executors."""
+        if not self.is_ready(topology_id, slot, now_s):
+            return False
+        return self.reports[topology_id, slot].tasks.issuperset(first for first, _ in executors)
+
     def unfinished(self, topology_id: str) -> int:
         """Number of trees and tuples in flight, by the latest reports of a topology's workers."""
         return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
@@ -129,7 +135,7 @@ class LeaderState:
     def reserving(self, name: str, sha256: str) -> Iterator[None]:
         """Reserve the name against other submissions and the blob against removal. Raises NameInUseError."""
         if name in self._submitting:
-            raise NameInUseError(f"a topology named '{name}' is being submitted; try again later")
+            raise NameInUseError(f"a topology named '{name}' is being submitted or updated; try again later")
         self._submitting[name] = sha256
         try:
             yield

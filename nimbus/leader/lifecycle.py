@@ -7,6 +7,7 @@
     REBALANCING --activate etc.--> REBALANCING     sets the status after the rebalance
     REBALANCING --rebalance------> REBALANCING     restarts the wait, for the new change
     ACTIVE, INACTIVE --set conf--> REBALANCING     if a key changes with a restart of the workers (conf_changes.py)
+    ACTIVE, INACTIVE --update----> REBALANCING     to go on with other code (updates.py); --rollback-- likewise
     any ---------kill------------> KILLED          spouts stop; pending: due
     KILLED ------kill------------> KILLED          restarts the wait
     KILLED ------(due)-----------> removed
@@ -29,6 +30,7 @@ from tupletree.v1 import topology_pb2 as pb
 
 from ..conf_changes import SetConf, configured, restarted
 from ..debug_settings import DebugSettings, SetLogLevels, SetSampling, SetTracing, observed
+from ..updates import Rollback, Update, updated, version_of
 
 ACTIVE = pb.TOPOLOGY_STATUS_ACTIVE
 INACTIVE = pb.TOPOLOGY_STATUS_INACTIVE
@@ -64,7 +66,7 @@ class Rebalance:
     tasks: Mapping[str, int] = field(default_factory=dict)  # likewise
 
 
-Request = Kill | Activate | Deactivate | Rebalance | SetConf | DebugSettings
+Request = Kill | Activate | Deactivate | Rebalance | SetConf | Update | Rollback | DebugSettings
 
 
 def status_name(status: pb.TopologyStatus) -> str:
@@ -79,6 +81,10 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
     """
     if record.status == KILLED and not isinstance(request, Kill):
         raise UsageError(f"topology '{record.name}' is being killed; it can only be killed again")
+    if record.pending.HasField("update") and isinstance(request, Rebalance | SetConf | Update | Rollback):
+        raise UsageError(
+            f"topology '{record.name}' is being updated to version {record.pending.update.number}; try again later"
+        )
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     match request:
@@ -103,6 +109,11 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
             after.pending.tasks.update({one: count for one, count in tasks.items() if count != record.tasks[one]})
         case SetConf(wait_s=wait_s):
             return configured(record, request, now_s + _wait(record, wait_s))
+        case Update() | Rollback():
+            _check_update(record, request)
+            version = request.version if isinstance(request, Update) else record.previous
+            due_unix_s = now_s + _wait(record, request.wait_s)
+            _await_update(after, version, due_unix_s, is_rollback=isinstance(request, Rollback))
         case SetLogLevels() | SetSampling() | SetTracing():
             return observed(record, request, now_s)
     return after
@@ -123,11 +134,16 @@ def next_due(record: pb.TopologyRecord) -> float | None:
     return record.pending.due_unix_s if is_waiting(record) else None
 
 
-def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
+def rebalanced(record: pb.TopologyRecord, now_s: float = 0.0) -> pb.TopologyRecord:
     """Return the record after a rebalance: with the requested changes and the status to resume.
 
-    Keys that waited for the restart of the workers are part of its configuration.
+    Keys that waited for the restart of the workers are part of its configuration. ``now_s``: the beginning of an
+    update's trial.
     """
+    if record.pending.HasField("update"):
+        after = updated(record, record.pending.update, 0.0 if record.pending.is_rollback else now_s)
+        after.status = record.pending.resume
+        return after
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     restarted(after)
@@ -138,6 +154,16 @@ def rebalanced(record: pb.TopologyRecord) -> pb.TopologyRecord:
     if record.pending.tasks:
         after.tasks.update(record.pending.tasks)
         after.first_task = (record.first_task or 1) + sum(record.tasks.values())
+    return after
+
+
+def failed_update(record: pb.TopologyRecord, now_s: float) -> pb.TopologyRecord:
+    """Return the record of a topology that goes back to the version before an update, whose workers cannot start."""
+    after = pb.TopologyRecord()
+    after.CopyFrom(record)
+    after.trial_began_unix_s = 0.0
+    _await_update(after, record.previous, now_s, is_rollback=True)
+    after.pending.is_taken_back = True
     return after
 
 
@@ -152,6 +178,34 @@ def _resume_as(record: pb.TopologyRecord, status: pb.TopologyStatus) -> None:
         record.pending.resume = status
     else:
         record.status = status
+
+
+def _await_update(
+    record: pb.TopologyRecord, version: pb.TopologyVersion, due_unix_s: float, *, is_rollback: bool
+) -> None:
+    resume = record.pending.resume if record.status == REBALANCING else record.status
+    record.status = REBALANCING
+    record.pending.Clear()
+    record.pending.due_unix_s = due_unix_s
+    record.pending.resume = resume
+    record.pending.update.CopyFrom(version)
+    record.pending.is_rollback = is_rollback
+
+
+def _check_update(record: pb.TopologyRecord, request: Update | Rollback) -> None:
+    if isinstance(request, Rollback) and not record.HasField("previous"):
+        raise UsageError(f"topology '{record.name}' was not updated: there is nothing to go back to")
+    if record.status == REBALANCING:
+        raise UsageError(f"topology '{record.name}' is being rebalanced; try again when that is done")
+    if isinstance(request, Rollback):
+        return
+    if record.trial_began_unix_s:
+        raise UsageError(
+            f"version {record.version} of topology '{record.name}' is still starting; update it when that is done, or "
+            f"go back with 'tupletree rollback {record.name}'"
+        )
+    if version_of(record) != version_of(request.base):
+        raise UsageError(f"topology '{record.name}' was changed while the update was uploaded; update it again")
 
 
 def _wait(record: pb.TopologyRecord, wait_s: float | None) -> float:

@@ -230,9 +230,9 @@ def _decide_topology(
     due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
     keeps_placement = record.pending.keeps_placement
-    restarts = rebalances and bool(record.pending.conf)
+    restarts = rebalances and (bool(record.pending.conf) or record.pending.HasField("update"))
     if rebalances:
-        record = lifecycle.rebalanced(record)
+        record = lifecycle.rebalanced(record, snapshot.now_unix_s)
     if rebalances and not keeps_placement:
         even = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
         placement = _by_traffic(snapshot, record, {}, even)

@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tupletree._address import split_address
-from tupletree._coord.leader import LeaderElection, Write
-from tupletree._coord.store import Store
+from tupletree._coord import paths
+from tupletree._coord.leader import LeaderElection, Put, Write
+from tupletree._coord.store import Store, encode
 from tupletree._daemon.health import Readiness
 from tupletree._log import event
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UnavailableError
+from tupletree.parallelism import executors_of_record
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
 
@@ -30,10 +32,11 @@ from .acker_health import AckerHealth
 from .cluster_figures import figures
 from .leader_state import LeaderState, timeouts
 from .liveness import Placements
-from .planner import Change, Failure, PlacementCache, Remove, Update, decide, to_be_placed
+from .planner import Change, Failure, PlacementCache, Remove, Update, decide, placement_of, to_be_placed
 from .scheduler import Slot
 from .settled import Settled
 from .stats_store import StatsStore
+from .update_trials import outcome
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -73,6 +76,7 @@ class Reconciler:
         self._settled = Settled()
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
+        self._has_trials = False
         self._stats_store = StatsStore(store, election, leader_state)
         self._timeouts_s: dict[str, float] = {}
         self._state: cluster_state.ClusterState | None = None
@@ -173,6 +177,8 @@ class Reconciler:
         self._state = None
         state = self._with_known(await leading.run(cluster_state.load, self._store))
         self._notice(state)
+        if await self._end_trials(state):
+            return True
         placements, self._timeouts_s = await leading.run(_known, state, self._placed)
         now_s = time.monotonic()
         self.leader_state.assigned(placements, state.records.keys() | state.unread.keys(), now_s)
@@ -231,10 +237,42 @@ class Reconciler:
         self._changed(change, state)
         return True
 
+    async def _end_trials(self, state: cluster_state.ClusterState) -> bool:
+        """Write the end of each trial of an update that has ended. True if there was one."""
+        on_trial = [one for one in state.records.values() if one.value.trial_began_unix_s]
+        self._has_trials = bool(on_trial)
+        ended = False
+        for stored in on_trial:
+            record = stored.value
+            errors = await leading.run(self._store.errors, record.id)
+            end = outcome(record, self._are_ready(state, record), errors, time.time())
+            if end is None:
+                continue
+            write = Put(paths.topology(self._store.root, record.id), encode(end.record), stored.version)
+            with contextlib.suppress(ConflictError):  # the next cycle sees what has changed
+                await leading.run(self.write, [write])
+                ended = True
+                event(log, "update.ended", topology=record.id, version=record.version, fault=end.fault or None)
+                if end.fault:
+                    await self._report(record.id, f"version {record.version} is taken back: {end.fault}")
+        return ended
+
+    def _are_ready(self, state: cluster_state.ClusterState, record: pb.TopologyRecord) -> bool:
+        """True if all executors of a topology are assigned, and every worker is ready with its executors."""
+        found, now_s = state.assignments.get(record.id), time.monotonic()
+        placement = placement_of(found.value) if found is not None else {}
+        placed = sorted(executor for run in placement.values() for executor in run)
+        return placed == executors_of_record(record) and all(
+            self.leader_state.runs(record.id, slot, run, now_s) for slot, run in placement.items()
+        )
+
     async def _complain(self, topology_id: str, error: Exception) -> None:
         """Report that a topology cannot be changed, in the log and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
-        message = self.leader_state.failed_writes.reason(topology_id)
+        await self._report(topology_id, self.leader_state.failed_writes.reason(topology_id))
+
+    async def _report(self, topology_id: str, message: str) -> None:
+        """Add an error of nimbus to a topology's errors."""
         host, port = split_address(self.address, 0)
         complaint = pb.ComponentError(
             component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message
@@ -294,7 +332,7 @@ class Reconciler:
     async def _wait(self) -> None:
         """Wait until woken, until something is due, or until the next regular cycle."""
         began_s = time.monotonic()
-        look_at_s = began_s + self._monitor_s
+        look_at_s = began_s + (min(_STEP_S, self._monitor_s) if self._has_trials else self._monitor_s)
         again_at_s = self.leader_state.failed_writes.next_s(began_s)
         while not self._woken.is_set():
             now_s = time.monotonic()

@@ -1,7 +1,9 @@
 """Replication of bundles. Every nimbus holds the bundle of every live topology, so that any nimbus can lead.
 
-A nimbus fetches a missing bundle from the leader first, then from any other nimbus that has it. A bundle that no
-topology needs is removed ``nimbus.topology.blobstore.deletion.delay.ms`` after the nimbus first found it unneeded.
+So does every other version of a topology that was updated (updates.py), but without one that it can only go back to, a
+nimbus leads all the same. A nimbus fetches a missing bundle from the leader first, then from any other nimbus that has
+it. A bundle that no topology needs is removed ``nimbus.topology.blobstore.deletion.delay.ms`` after the nimbus first
+found it unneeded.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import TupletreeError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
-from tupletree.v1.topology_pb2 import Presence, TopologyRecord
+from tupletree.v1.topology_pb2 import Presence, TopologyRecord, TopologyVersion
 
 from ..leader import lifecycle
 from ..rpc_clients import address_of
 from ..threads import disk
+from ..updates import versions_of
 from .blob_store import BlobStore
 
 log = logging.getLogger("tupletree.nimbus")
+
+Bundle = TopologyRecord | TopologyVersion
 
 _PROBE_S = 0.02
 _MIB = 1024 * 1024
@@ -58,30 +63,31 @@ class Replication:
             records = await asyncio.to_thread(self._store.topologies)
             live = [stored.value for stored in records.values() if stored.value.status != lifecycle.KILLED]
             missing = []
-            for one in await disk.run(self._lacking, live):
-                is_lacking = await disk.run(self._lacking, [one])  # another topology can have the same bundle
-                if is_lacking and not await self._fetch(one):
-                    missing.append(one)
+            for one in live:
+                for version in await disk.run(self._lacking, versions_of(one)):
+                    is_lacking = await disk.run(self._lacking, [version])  # another topology can have the same bundle
+                    if is_lacking and not await self._fetch(version) and version not in (one.previous, one.earlier):
+                        missing.append(one)
             await disk.run(self._sweep, records, in_use)
             return missing
 
-    async def confirm(self, record: TopologyRecord, timeout_s: float) -> None:
+    async def confirm(self, bundle: Bundle, timeout_s: float) -> None:
         """Wait until every other nimbus has the bundle or fails to answer, for at most ``timeout_s``."""
         others = await self._others()
-        await asyncio.gather(*(self._wait_for(record, address, timeout_s) for address in others))
+        await asyncio.gather(*(self._wait_for(bundle, address, timeout_s) for address in others))
 
-    def _lacking(self, records: Iterable[TopologyRecord]) -> list[TopologyRecord]:
-        """Return the records whose bundle this nimbus does not hold."""
-        return [one for one in records if not self._blobs.has(one.bundle_sha256, one.bundle_bytes)]
+    def _lacking(self, versions: Iterable[TopologyVersion]) -> list[TopologyVersion]:
+        """Return the versions whose bundle this nimbus does not hold."""
+        return [one for one in versions if not self._blobs.has(one.bundle_sha256, one.bundle_bytes)]
 
-    async def _fetch(self, record: TopologyRecord) -> bool:
+    async def _fetch(self, bundle: TopologyVersion) -> bool:
         for address in await self._others():
             try:
-                await self._fetch_from(address, record.bundle_sha256, record.bundle_bytes)
+                await self._fetch_from(address, bundle.bundle_sha256, bundle.bundle_bytes)
             except TupletreeError as error:
-                event(log, "blob.not_fetched", level=logging.WARNING, sha256=record.bundle_sha256, cause=error)
+                event(log, "blob.not_fetched", level=logging.WARNING, sha256=bundle.bundle_sha256, cause=error)
             else:
-                event(log, "blob.fetched", sha256=record.bundle_sha256, bytes=record.bundle_bytes, source=address)
+                event(log, "blob.fetched", sha256=bundle.bundle_sha256, bytes=bundle.bundle_bytes, source=address)
                 return True
         return False
 
@@ -107,10 +113,10 @@ class Replication:
         finally:
             await disk.run(incoming.discard)
 
-    async def _wait_for(self, record: TopologyRecord, address: str, timeout_s: float) -> None:
+    async def _wait_for(self, bundle: Bundle, address: str, timeout_s: float) -> None:
         deadline_s = self._clock() + timeout_s
         # Request the bundle from its end: a nimbus that has it sends no chunk; one that lacks it sends NOT_FOUND.
-        request = rpc.FetchBundleRequest(sha256=record.bundle_sha256, offset=record.bundle_bytes)
+        request = rpc.FetchBundleRequest(sha256=bundle.bundle_sha256, offset=bundle.bundle_bytes)
         async with aio_channel(address) as channel:
             while (left_s := deadline_s - self._clock()) > 0:
                 try:
@@ -127,7 +133,7 @@ class Replication:
     def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
         if records.unreadable:
             return  # the bundles of unreadable topologies are unknown
-        needed = {stored.value.bundle_sha256 for stored in records.values()} | set(in_use)
+        needed = {one.bundle_sha256 for stored in records.values() for one in versions_of(stored.value)} | set(in_use)
         unneeded = self._blobs.digests() - needed
         now_s = self._clock()
         self._unneeded_since = {one: self._unneeded_since.get(one, now_s) for one in unneeded}

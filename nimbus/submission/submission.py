@@ -37,7 +37,7 @@ log = logging.getLogger("tupletree.nimbus")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_CONFIRM_TIMEOUT_S = 5.0
+CONFIRM_TIMEOUT_S = 5.0
 _STORE_TIMEOUT_S = 20.0
 _RETRY_S = 0.25
 
@@ -49,11 +49,11 @@ class Submissions:
         self._config = config
         self._store = store
         self._blobs = blobs
-        self._replication = replication
+        self.replication = replication
 
     async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reconciler: Reconciler) -> str:
         """Accept one submission and return its topology id. Raises UsageError or UnavailableError."""
-        header = await _header(requests)
+        header = await header_of(requests)
         try:
             with reconciler.leader_state.reserving(header.name, header.sha256):
                 found = await asyncio.to_thread(self._store.topologies)
@@ -61,7 +61,7 @@ class Submissions:
                 check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
                 new_record(header, self._config.conf, header.name, 0.0)  # also rejects topologies that are too large
-                await self._receive(header, requests)
+                await self.receive(header, requests)
                 record = await self._store_record(header, reconciler)
                 reconciler.wake()
         except (UsageError, UnavailableError) as error:
@@ -76,10 +76,11 @@ class Submissions:
             workers=record.workers,
             tasks=sum(record.tasks.values()),
         )
-        await self._replication.confirm(record, _CONFIRM_TIMEOUT_S)
+        await self.replication.confirm(record, CONFIRM_TIMEOUT_S)
         return record.id
 
-    async def _receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
+    async def receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
+        """Store the bundle that follows a header. Raises UsageError or UnavailableError."""
         with self._blobs.receive(header.sha256, header.size) as incoming:
             async for request in requests:
                 if request.WhichOneof("kind") != "chunk":
@@ -137,7 +138,8 @@ def read_outline(path: Path) -> pb.TopologySpec:
         raise UsageError(str(error).replace(str(path), "the upload")) from None
 
 
-async def _header(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeader:
+async def header_of(requests: AsyncIterator[rpc.SubmitRequest]) -> rpc.SubmitHeader:
+    """Return the header with which a submission or an update begins. Raises UsageError."""
     async for request in requests:
         if request.WhichOneof("kind") == "header":
             return request.header

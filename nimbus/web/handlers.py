@@ -23,6 +23,7 @@ from ..leader_api import LeaderApi
 from ..masking import masked
 from ..prometheus_sd import targets
 from ..state_queries import StateQueries
+from ..updates import Rollback
 from . import (
     ackers,
     actions,
@@ -280,6 +281,9 @@ class Handlers(LetterHandlers):
 
     async def rebalance(self, call: ApiCall) -> Any:
         return self._waiting(call, "rebalance", await self._change(call, actions.rebalance(call)))
+
+    async def rollback(self, call: ApiCall) -> Any:
+        return self._waiting(call, "rollback", await self._change(call, Rollback(call.seconds("wait"))))
 
     async def kill(self, call: ApiCall) -> Any:
         return self._waiting(call, "kill", await self._change(call, actions.kill(call)))

@@ -102,6 +102,8 @@ ENDPOINTS: Final = (
     _post("/topology/{id}/deactivate", CHANGE_ONE, Handlers.deactivate, DONE, "Let the spouts pause"),
     _post("/topology/{id}/rebalance/{wait}", CHANGE_ONE, Handlers.rebalance, WAITING,
           "Redistribute the executors after a wait", body=parameters.REBALANCE),
+    _post("/topology/{id}/rollback/{wait}", CHANGE_ONE, Handlers.rollback, WAITING,
+          "Go back to what ran before the last update, after a wait"),
     _post("/topology/{id}/kill/{wait}", CHANGE_ONE, Handlers.kill, WAITING, "End the topology after a wait"),
     _post("/topology/{id}/logconfig", CHANGE_ONE, Handlers.set_log_config, LEVELS,
           "Set the levels of loggers", body=parameters.LOG_LEVELS),

@@ -149,10 +149,23 @@ class Count(StatefulBolt):
         self.collector.ack(tup)
 
 
-def stateful_topology(directory, *, aligned, rate, lines):
+class CountByAdding(Count):
+    """Counts the same in another way."""
+
+    def execute(self, tup):
+        self.counts.add(tup["word"], 1)
+        self.collector.ack(tup)
+
+
+class CannotStart(Count):
+    def prepare(self, conf, context, collector):
+        raise LookupError("no such table")
+
+
+def stateful_topology(directory, *, aligned, rate, lines, count=Count, tasks=COUNT_TASKS):
     builder = TopologyBuilder()
     spout = PositionedLines if aligned else DurableLines
     builder.set_spout("text", spout(str(directory), rate / SPOUT_TASKS, lines), SPOUT_TASKS)
     builder.set_bolt("split", Split(), 2).shuffle_grouping("text")
-    builder.set_bolt("count", Count(), COUNT_TASKS).fields_grouping("split", ["word"])
+    builder.set_bolt("count", count(), tasks).fields_grouping("split", ["word"])
     return builder.create_topology()

@@ -182,6 +182,8 @@ CALLS: Final[dict[str, Row]] = {
     _HEALTH + "List": Row(Right.OPEN),
     _NIMBUS + "GetLeader": Row(Right.KNOWN),
     _NIMBUS + "Submit": Row(Right.SUBMIT, part="header", mutates=True),
+    _NIMBUS + "Update": Row(Right.CHANGE, by="name", part="header", mutates=True),
+    _NIMBUS + "Rollback": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "Kill": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "Activate": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "Deactivate": Row(Right.CHANGE, by="name", mutates=True),

@@ -16,7 +16,7 @@ from tupletree.cli.record import waits_for
 from tupletree.cli.statuses import status_dicts, status_lines
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient, TopologyDescription
+    from tupletree.client import NimbusClient, TopologyDescription, TopologyVersion
 
 
 @click.command("describe")
@@ -45,6 +45,9 @@ def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
         **summary_dict(reply.summary),
         "unscheduled": reply.unscheduled,
         "conf": reply.summary.record.conf,
+        "version": reply.summary.record.version,
+        "previous_version": _number(reply.summary.record.previous),
+        "is_starting_update": bool(reply.summary.record.trial_began_unix_s),
         "changed_conf": [one for one in settings_of(reply.summary.record) if "submitted" in one or "pending" in one],
         "components": [component_figures(component) for component in reply.components],
         "statuses": status_dicts(reply),
@@ -60,6 +63,10 @@ def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
     }
 
 
+def _number(version: TopologyVersion | None) -> int | None:
+    return None if version is None else version.number
+
+
 def _print(topology: dict[str, Any]) -> None:
     click.echo(
         f"{topology['name']} ({topology['id']}) is {topology['status']}, up {duration(topology['uptime_s'])}, "
@@ -72,6 +79,11 @@ def _print(topology: dict[str, Any]) -> None:
     )
     if wait := waits_for(topology["pending"], time.time()):
         click.echo(wait)
+    if (before := topology["previous_version"]) is not None:
+        state = ", whose workers are starting" if topology["is_starting_update"] else ""
+        click.echo(
+            f"version {topology['version']}{state}; 'tupletree rollback {topology['name']}' goes back to {before}"
+        )
     for line in changed_lines(topology["changed_conf"]):
         click.echo(line)
     if topology["unscheduled"]:

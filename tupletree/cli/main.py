@@ -46,6 +46,8 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "logs": _Entry("tupletree.cli.logs", "Show, follow or search the logs of a topology's workers."),
         "activate": _Entry("tupletree.cli.activate", "Resume a deactivated topology's spouts."),
         "deactivate": _Entry("tupletree.cli.deactivate", "Stop a topology's spouts; its bolts keep running."),
+        "update": _Entry("tupletree.cli.update", "Let a topology go on with other code."),
+        "rollback": _Entry("tupletree.cli.update", "Go back to what ran before an update."),
         "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and redistribute them."),
         "kill": _Entry("tupletree.cli.kill", "Stop topologies and remove them."),
         "dead-letters": _Entry("tupletree.cli.dead_letters", "Show, replay and drop messages that were given up."),

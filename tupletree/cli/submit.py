@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,17 +17,29 @@ if TYPE_CHECKING:
     from tupletree.client import Progress
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def file_options(function: F) -> F:
+    """Add what a topology is made from: FILE, --include and --requirements."""
+    for option in (
+        click.option("--requirements", metavar="FILE", help="A requirements.txt to install for the workers."),
+        click.option(
+            "--include",
+            "code",
+            multiple=True,
+            metavar="PATH",
+            help="Module file or package directory to add to the bundle; may be repeated.",
+        ),
+        click.argument("file", metavar="FILE[:CALLABLE]"),
+    ):
+        function = option(function)
+    return function
+
+
 @click.command("submit")
-@click.argument("file", metavar="FILE[:CALLABLE]")
+@file_options
 @click.option("--name", help="Name of the topology; default: the file's name without .py.")
-@click.option(
-    "--include",
-    "code",
-    multiple=True,
-    metavar="PATH",
-    help="Module file or package directory to add to the bundle; may be repeated.",
-)
-@click.option("--requirements", metavar="FILE", help="A requirements.txt to install for the workers.")
 @click.option("--inactive", is_flag=True, help="Start with the spouts deactivated.")
 @nimbus_option
 @json_option
@@ -62,7 +74,7 @@ def command(
 
     topology, brought, stem = load_topology(file)
     conf = topology_conf(brought, conf_path, overrides)
-    with connect(seeds, conf_path, client_overrides(overrides)) as client, _told(), _progress() as progress:
+    with connect(seeds, conf_path, client_overrides(overrides)) as client, told(), upload_progress() as progress:
         topology_id = client.submit(
             name or stem,
             topology,
@@ -102,7 +114,7 @@ def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Print the client's warnings on standard error, each on a line."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
@@ -110,7 +122,7 @@ def _told() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Progress | None]:
+def upload_progress() -> Iterator[Progress | None]:
     """A progress bar on standard error; None if that is not a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -17,7 +17,7 @@ that an object was made from.
 
 from __future__ import annotations
 
-from tupletree.client.nimbus import NimbusClient, Progress
+from tupletree.client.nimbus import NimbusClient
 from tupletree.client.results.cluster import (
     AckerSummary,
     ClusterDescription,
@@ -65,9 +65,12 @@ from tupletree.client.results.topology import (
     TopologySpec,
     TopologyStatus,
     TopologySummary,
+    TopologyUpdate,
+    TopologyVersion,
     WorkerAssignment,
 )
 from tupletree.client.states import StateClient, StoredStates
+from tupletree.client.upload import Progress
 
 __all__ = [
     "AckerSummary",
@@ -114,6 +117,8 @@ __all__ = [
     "TopologySpec",
     "TopologyStatus",
     "TopologySummary",
+    "TopologyUpdate",
+    "TopologyVersion",
     "UnknownValue",
     "WorkerAssignment",
     "WorkerSummary",

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
 
-from tupletree import bundle
 from tupletree._checkpoints.settings import check_needs
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.status import from_rpc_error
-from tupletree._silent_spouts import warnings_of
 from tupletree.client.conf_calls import ConfCalls
-from tupletree.client.leader import LeaderCalls
 from tupletree.client.requests import request_of, seconds
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.supervisors import SupervisorCalls
-from tupletree.config import TopologyConf, defaults, encode_conf, merge, topology_part, validate
+from tupletree.client.update_calls import UpdateCalls
+from tupletree.client.upload import AnyPath, Progress, packed, warn_of_spouts
+from tupletree.config import TopologyConf, defaults, merge, topology_part, validate
 from tupletree.errors import ConfigError, UsageError
 from tupletree.topology import Topology, check_topology_name
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, nimbus_pb2, nimbus_pb2_grpc, topology_pb2
 
-Progress = Callable[[int, int], None]
-"""Called with the number of bytes sent and the total."""
-
-_Path = str | os.PathLike[str]
-
 _CALL_S: Final = 10.0
 _RESTART_S: Final = 15.0
-_CHUNK_BYTES: Final = 1024 * 1024
 
 
-class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
+class NimbusClient(ConfCalls, UpdateCalls, SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
@@ -56,9 +44,9 @@ class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
         name: str,
         topology: Topology,
         conf: TopologyConf | Mapping[str, Any] | None = None,
-        code: Sequence[_Path] = (),
+        code: Sequence[AnyPath] = (),
         *,
-        requirements: _Path | None = None,
+        requirements: AnyPath | None = None,
         inactive: bool = False,
         progress: Progress | None = None,
     ) -> str:
@@ -84,22 +72,11 @@ class NimbusClient(ConfCalls, LeaderCalls, SupervisorCalls):
         """
         check_topology_name(name)
         settings = self._checked_settings(topology, conf or {})
-        with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
-            packed = Path(directory, "bundle.tar.gz")
-            info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, packed)
-            header = nimbus_pb2.SubmitHeader(
-                name=name,
-                conf_json=encode_conf(settings),
-                sha256=info.sha256,
-                size=info.size,
-                inactive=inactive,
-                spec=topology.outline(),
-                owner=_owner(),
-            )
-            requests = _submit_requests(header, packed, progress)
-            reply = self._call(lambda stub: stub.Submit(requests, timeout=60.0 + info.size / 1024**2), retry=False)
-        for sentence in warnings_of({one.id: one.component for one in topology.components.values()}):
-            warnings.warn(sentence, stacklevel=2)
+        with packed(name, topology, settings, code, requirements) as upload:
+            upload.header.inactive = inactive
+            requests = upload.requests(progress)
+            reply = self._call(lambda stub: stub.Submit(requests, timeout=upload.timeout_s), retry=False)
+        warn_of_spouts(topology)
         return reply.topology_id
 
     def _checked_settings(self, topology: Topology, conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,23 +220,3 @@ def _level_message(level: LogLevel | topology_pb2.LogLevel) -> topology_pb2.LogL
     return request_of(
         topology_pb2.LogLevel, level=level.level, reset_level=level.reset_level, until_unix_s=level.until_unix_s
     )
-
-
-def _owner() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, common in containers
-        return str(os.getuid())
-
-
-def _submit_requests(
-    header: nimbus_pb2.SubmitHeader, packed: Path, progress: Progress | None
-) -> Iterator[nimbus_pb2.SubmitRequest]:
-    yield nimbus_pb2.SubmitRequest(header=header)
-    done = 0
-    with packed.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield nimbus_pb2.SubmitRequest(chunk=chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(done, header.size)

@@ -29,7 +29,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[SubmitHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
 
 class SubmitHeader(_message.Message):
-    __slots__ = ("name", "conf_json", "sha256", "size", "inactive", "spec", "owner")
+    __slots__ = ("name", "conf_json", "sha256", "size", "inactive", "spec", "owner", "wait_s", "only_check", "drop_states")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONF_JSON_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,9 @@ class SubmitHeader(_message.Message):
     INACTIVE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    ONLY_CHECK_FIELD_NUMBER: _ClassVar[int]
+    DROP_STATES_FIELD_NUMBER: _ClassVar[int]
     name: str
     conf_json: str
     sha256: str
@@ -44,13 +47,28 @@ class SubmitHeader(_message.Message):
     inactive: bool
     spec: _topology_pb2.TopologySpec
     owner: str
-    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., inactive: bool = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., owner: _Optional[str] = ...) -> None: ...
+    wait_s: float
+    only_check: bool
+    drop_states: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., conf_json: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., inactive: bool = ..., spec: _Optional[_Union[_topology_pb2.TopologySpec, _Mapping]] = ..., owner: _Optional[str] = ..., wait_s: _Optional[float] = ..., only_check: bool = ..., drop_states: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("topology_id",)
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     def __init__(self, topology_id: _Optional[str] = ...) -> None: ...
+
+class UpdateReply(_message.Message):
+    __slots__ = ("record", "added", "removed", "conf_keys")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CONF_KEYS_FIELD_NUMBER: _ClassVar[int]
+    record: _topology_pb2.TopologyRecord
+    added: _containers.RepeatedScalarFieldContainer[str]
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    conf_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ..., added: _Optional[_Iterable[str]] = ..., removed: _Optional[_Iterable[str]] = ..., conf_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KillRequest(_message.Message):
     __slots__ = ("name", "wait_s")
@@ -99,6 +117,14 @@ class RebalanceRequest(_message.Message):
     executors: _containers.ScalarMap[str, int]
     tasks: _containers.ScalarMap[str, int]
     def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class RollbackRequest(_message.Message):
+    __slots__ = ("name", "wait_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    wait_s: float
+    def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ...) -> None: ...
 
 class TopologyReply(_message.Message):
     __slots__ = ("record",)

@@ -49,6 +49,11 @@ class NimbusStub(object):
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitReply.FromString,
                 _registered_method=True)
+        self.Update = channel.stream_unary(
+                '/tupletree.v1.Nimbus/Update',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.UpdateReply.FromString,
+                _registered_method=True)
         self.Kill = channel.unary_unary(
                 '/tupletree.v1.Nimbus/Kill',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.KillRequest.SerializeToString,
@@ -67,6 +72,11 @@ class NimbusStub(object):
         self.Rebalance = channel.unary_unary(
                 '/tupletree.v1.Nimbus/Rebalance',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.RebalanceRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+                _registered_method=True)
+        self.Rollback = channel.unary_unary(
+                '/tupletree.v1.Nimbus/Rollback',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.RollbackRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
                 _registered_method=True)
         self.SetLogLevels = channel.unary_unary(
@@ -153,6 +163,14 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Update(self, request_iterator, context):
+        """Upload other code for a running topology, which goes on with it when no tuple is in flight, or after the wait. If the
+        new workers cannot start, the topology goes back to what ran before. NOT_FOUND for an unknown name. As Submit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Kill(self, request, context):
         """Each names a topology by its name. NOT_FOUND for an unknown one; idempotent. Deadline: 10 s.
         """
@@ -174,6 +192,13 @@ class NimbusServicer(object):
 
     def Rebalance(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rollback(self, request, context):
+        """Go back to the code, the configuration and the numbers that an update replaced; states and positions stay as they are.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -283,6 +308,11 @@ def add_NimbusServicer_to_server(servicer, server):
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitReply.SerializeToString,
             ),
+            'Update': grpc.stream_unary_rpc_method_handler(
+                    servicer.Update,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.SubmitRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.UpdateReply.SerializeToString,
+            ),
             'Kill': grpc.unary_unary_rpc_method_handler(
                     servicer.Kill,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.KillRequest.FromString,
@@ -301,6 +331,11 @@ def add_NimbusServicer_to_server(servicer, server):
             'Rebalance': grpc.unary_unary_rpc_method_handler(
                     servicer.Rebalance,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.RebalanceRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
+            ),
+            'Rollback': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rollback,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.RollbackRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.SerializeToString,
             ),
             'SetLogLevels': grpc.unary_unary_rpc_method_handler(
@@ -433,6 +468,33 @@ class Nimbus(object):
             _registered_method=True)
 
     @staticmethod
+    def Update(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/tupletree.v1.Nimbus/Update',
+            tupletree_dot_v1_dot_nimbus__pb2.SubmitRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.UpdateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Kill(request,
             target,
             options=(),
@@ -529,6 +591,33 @@ class Nimbus(object):
             target,
             '/tupletree.v1.Nimbus/Rebalance',
             tupletree_dot_v1_dot_nimbus__pb2.RebalanceRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rollback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/Rollback',
+            tupletree_dot_v1_dot_nimbus__pb2.RollbackRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.TopologyReply.FromString,
             options,
             channel_credentials,

@@ -47,11 +47,17 @@ class NimbusStub:
     """Who leads, and since which epoch. Any nimbus answers. Deadline: 2 s."""
     Submit: _grpc.StreamUnaryMultiCallable[_nimbus_pb2.SubmitRequest, _nimbus_pb2.SubmitReply]
     """Upload and start a topology. Not retried by the library once the header was sent. Deadline: 60 s and 1 s a MiB."""
+    Update: _grpc.StreamUnaryMultiCallable[_nimbus_pb2.SubmitRequest, _nimbus_pb2.UpdateReply]
+    """Upload other code for a running topology, which goes on with it when no tuple is in flight, or after the wait. If the
+    new workers cannot start, the topology goes back to what ran before. NOT_FOUND for an unknown name. As Submit.
+    """
     Kill: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.KillRequest, _nimbus_pb2.TopologyReply]
     """Each names a topology by its name. NOT_FOUND for an unknown one; idempotent. Deadline: 10 s."""
     Activate: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ActivateRequest, _nimbus_pb2.TopologyReply]
     Deactivate: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DeactivateRequest, _nimbus_pb2.TopologyReply]
     Rebalance: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.RebalanceRequest, _nimbus_pb2.TopologyReply]
+    Rollback: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.RollbackRequest, _nimbus_pb2.TopologyReply]
+    """Go back to the code, the configuration and the numbers that an update replaced; states and positions stay as they are."""
     SetLogLevels: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetLogLevelsRequest, _nimbus_pb2.TopologyReply]
     """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
     SetSampling: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]
@@ -91,11 +97,17 @@ class NimbusAsyncStub(NimbusStub):
     """Who leads, and since which epoch. Any nimbus answers. Deadline: 2 s."""
     Submit: _aio.StreamUnaryMultiCallable[_nimbus_pb2.SubmitRequest, _nimbus_pb2.SubmitReply]  # type: ignore[assignment]
     """Upload and start a topology. Not retried by the library once the header was sent. Deadline: 60 s and 1 s a MiB."""
+    Update: _aio.StreamUnaryMultiCallable[_nimbus_pb2.SubmitRequest, _nimbus_pb2.UpdateReply]  # type: ignore[assignment]
+    """Upload other code for a running topology, which goes on with it when no tuple is in flight, or after the wait. If the
+    new workers cannot start, the topology goes back to what ran before. NOT_FOUND for an unknown name. As Submit.
+    """
     Kill: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.KillRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     """Each names a topology by its name. NOT_FOUND for an unknown one; idempotent. Deadline: 10 s."""
     Activate: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ActivateRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     Deactivate: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DeactivateRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     Rebalance: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.RebalanceRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    Rollback: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.RollbackRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
+    """Go back to the code, the configuration and the numbers that an update replaced; states and positions stay as they are."""
     SetLogLevels: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetLogLevelsRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
     """What operators switch on at a running topology; its workers follow within a moment. Likewise."""
     SetSampling: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.SetSamplingRequest, _nimbus_pb2.TopologyReply]  # type: ignore[assignment]
@@ -146,6 +158,16 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         """Upload and start a topology. Not retried by the library once the header was sent. Deadline: 60 s and 1 s a MiB."""
 
     @_abc_1.abstractmethod
+    def Update(
+        self,
+        request_iterator: _MaybeAsyncIterator[_nimbus_pb2.SubmitRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.UpdateReply, _abc.Awaitable[_nimbus_pb2.UpdateReply]]:
+        """Upload other code for a running topology, which goes on with it when no tuple is in flight, or after the wait. If the
+        new workers cannot start, the topology goes back to what ran before. NOT_FOUND for an unknown name. As Submit.
+        """
+
+    @_abc_1.abstractmethod
     def Kill(
         self,
         request: _nimbus_pb2.KillRequest,
@@ -173,6 +195,14 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         request: _nimbus_pb2.RebalanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]: ...
+
+    @_abc_1.abstractmethod
+    def Rollback(
+        self,
+        request: _nimbus_pb2.RollbackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.TopologyReply, _abc.Awaitable[_nimbus_pb2.TopologyReply]]:
+        """Go back to the code, the configuration and the numbers that an update replaced; states and positions stay as they are."""
 
     @_abc_1.abstractmethod
     def SetLogLevels(

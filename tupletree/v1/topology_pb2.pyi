@@ -76,7 +76,7 @@ class InputSpec(_message.Message):
     def __init__(self, source: _Optional[str] = ..., stream: _Optional[str] = ..., grouping: _Optional[_Union[GroupingKind, str]] = ..., fields: _Optional[_Iterable[str]] = ..., custom: _Optional[bytes] = ...) -> None: ...
 
 class ComponentSpec(_message.Message):
-    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks", "checks_keys")
+    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks", "checks_keys", "state_form")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,7 @@ class ComponentSpec(_message.Message):
     KEEPS_STATE_FIELD_NUMBER: _ClassVar[int]
     FIXED_TASKS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_KEYS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FORM_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: ComponentKind
     object: bytes
@@ -99,7 +100,8 @@ class ComponentSpec(_message.Message):
     keeps_state: bool
     fixed_tasks: bool
     checks_keys: bool
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ..., checks_keys: bool = ...) -> None: ...
+    state_form: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ..., checks_keys: bool = ..., state_form: _Optional[str] = ...) -> None: ...
 
 class TopologySpec(_message.Message):
     __slots__ = ("components",)
@@ -108,7 +110,7 @@ class TopologySpec(_message.Message):
     def __init__(self, components: _Optional[_Iterable[_Union[ComponentSpec, _Mapping]]] = ...) -> None: ...
 
 class TopologyRecord(_message.Message):
-    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s", "submitted_conf", "live_keys", "first_task")
+    __slots__ = ("id", "name", "status", "conf_json", "bundle_sha256", "bundle_bytes", "submitted_unix_s", "owner", "workers", "executors", "tasks", "pending", "acker_shards", "log_levels", "sampled_percent", "traced_one_in", "sampled_until_unix_s", "traced_until_unix_s", "submitted_conf", "live_keys", "first_task", "version", "previous", "trial_began_unix_s", "earlier", "last_version")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +174,11 @@ class TopologyRecord(_message.Message):
     SUBMITTED_CONF_FIELD_NUMBER: _ClassVar[int]
     LIVE_KEYS_FIELD_NUMBER: _ClassVar[int]
     FIRST_TASK_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    TRIAL_BEGAN_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    LAST_VERSION_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     status: TopologyStatus
@@ -193,7 +200,57 @@ class TopologyRecord(_message.Message):
     submitted_conf: _containers.ScalarMap[str, str]
     live_keys: _containers.RepeatedScalarFieldContainer[str]
     first_task: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., first_task: _Optional[int] = ...) -> None: ...
+    version: int
+    previous: TopologyVersion
+    trial_began_unix_s: float
+    earlier: TopologyVersion
+    last_version: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., first_task: _Optional[int] = ..., version: _Optional[int] = ..., previous: _Optional[_Union[TopologyVersion, _Mapping]] = ..., trial_began_unix_s: _Optional[float] = ..., earlier: _Optional[_Union[TopologyVersion, _Mapping]] = ..., last_version: _Optional[int] = ...) -> None: ...
+
+class TopologyVersion(_message.Message):
+    __slots__ = ("number", "bundle_sha256", "bundle_bytes", "conf_json", "submitted_conf", "live_keys", "workers", "executors", "tasks", "submitted_unix_s")
+    class SubmittedConfEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ExecutorsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONF_JSON_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_CONF_FIELD_NUMBER: _ClassVar[int]
+    LIVE_KEYS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    bundle_sha256: str
+    bundle_bytes: int
+    conf_json: str
+    submitted_conf: _containers.ScalarMap[str, str]
+    live_keys: _containers.RepeatedScalarFieldContainer[str]
+    workers: int
+    executors: _containers.ScalarMap[str, int]
+    tasks: _containers.ScalarMap[str, int]
+    submitted_unix_s: float
+    def __init__(self, number: _Optional[int] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., conf_json: _Optional[str] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., submitted_unix_s: _Optional[float] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("level", "reset_level", "until_unix_s")
@@ -206,7 +263,7 @@ class LogLevel(_message.Message):
     def __init__(self, level: _Optional[str] = ..., reset_level: _Optional[str] = ..., until_unix_s: _Optional[float] = ...) -> None: ...
 
 class PendingAction(_message.Message):
-    __slots__ = ("due_unix_s", "resume", "workers", "executors", "tasks", "unfinished", "conf", "keeps_placement")
+    __slots__ = ("due_unix_s", "resume", "workers", "executors", "tasks", "unfinished", "conf", "keeps_placement", "update", "is_rollback", "is_taken_back")
     class ExecutorsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -236,6 +293,9 @@ class PendingAction(_message.Message):
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     CONF_FIELD_NUMBER: _ClassVar[int]
     KEEPS_PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    IS_ROLLBACK_FIELD_NUMBER: _ClassVar[int]
+    IS_TAKEN_BACK_FIELD_NUMBER: _ClassVar[int]
     due_unix_s: float
     resume: TopologyStatus
     workers: int
@@ -244,7 +304,10 @@ class PendingAction(_message.Message):
     unfinished: int
     conf: _containers.ScalarMap[str, str]
     keeps_placement: bool
-    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ..., conf: _Optional[_Mapping[str, str]] = ..., keeps_placement: bool = ...) -> None: ...
+    update: TopologyVersion
+    is_rollback: bool
+    is_taken_back: bool
+    def __init__(self, due_unix_s: _Optional[float] = ..., resume: _Optional[_Union[TopologyStatus, str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., unfinished: _Optional[int] = ..., conf: _Optional[_Mapping[str, str]] = ..., keeps_placement: bool = ..., update: _Optional[_Union[TopologyVersion, _Mapping]] = ..., is_rollback: bool = ..., is_taken_back: bool = ...) -> None: ...
 
 class ExecutorRange(_message.Message):
     __slots__ = ("first_task", "last_task")
@@ -353,7 +416,7 @@ class WorkerPresence(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., launched_unix_s: _Optional[float] = ...) -> None: ...
 
 class ComponentError(_message.Message):
-    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback", "count", "first_unix_s")
+    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback", "count", "first_unix_s", "ended_worker")
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -363,6 +426,7 @@ class ComponentError(_message.Message):
     TRACEBACK_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     FIRST_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_WORKER_FIELD_NUMBER: _ClassVar[int]
     component_id: str
     task_id: int
     host: str
@@ -372,7 +436,8 @@ class ComponentError(_message.Message):
     traceback: str
     count: int
     first_unix_s: float
-    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ...) -> None: ...
+    ended_worker: bool
+    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ..., ended_worker: bool = ...) -> None: ...
 
 class TaskState(_message.Message):
     __slots__ = ("index", "committed", "entries", "has_more")

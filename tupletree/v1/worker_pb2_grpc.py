@@ -62,8 +62,8 @@ class WorkerServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReadState(self, request, context):
-        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
-        UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
+        task does not run here, or it or its store does not answer in time. Deadline: 6 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,8 +48,8 @@ class WorkerStub:
     Transfer: _grpc.StreamStreamMultiCallable[_worker_pb2.TransferRequest, _worker_pb2.TransferStatus]
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
     ReadState: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]
-    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
-    UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
+    task does not run here, or it or its store does not answer in time. Deadline: 6 s.
     """
 
 @_typing.type_check_only
@@ -58,8 +58,8 @@ class WorkerAsyncStub(WorkerStub):
     Transfer: _aio.StreamStreamMultiCallable[_worker_pb2.TransferRequest, _worker_pb2.TransferStatus]  # type: ignore[assignment]
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
     ReadState: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]  # type: ignore[assignment]
-    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
-    UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+    """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
+    task does not run here, or it or its store does not answer in time. Deadline: 6 s.
     """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
@@ -77,8 +77,8 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_pb2.ReadTaskStatesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.ReadTaskStatesReply, _abc.Awaitable[_worker_pb2.ReadTaskStatesReply]]:
-        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a task that does not run here or has no state,
-        UNAVAILABLE if a task or its store does not answer in time. Deadline: 6 s.
+        """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
+        task does not run here, or it or its store does not answer in time. Deadline: 6 s.
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -61,9 +61,10 @@ class StateReads:
         """Answer a question.
 
         Raises:
-            NotFoundError: a task does not run here, or its component has no state.
+            NotFoundError: a component has no state.
             UsageError: the question is malformed or too large, or the provider cannot be read from outside.
-            UnavailableError: a task or a store does not answer in time, or too many questions wait.
+            UnavailableError: a task does not run here, a task or a store does not answer in time, or too many questions
+                wait.
         """
         states = self._checked(request)
         budget = Budget(min(request.max_bytes or MAX_BYTES, MAX_BYTES), MAX_BYTES)
@@ -97,7 +98,7 @@ class StateReads:
     def _state_of(self, component: str, index: int) -> tuple[Task, TaskState]:
         task = self._tasks.get((component, index))
         if task is None:
-            raise NotFoundError(f"task {index} of component {shown(component)} does not run in this worker")
+            raise UnavailableError(f"task {index} of component {shown(component)} does not run in this worker")
         participant = task.participant
         state = participant.task_state if isinstance(participant, Participant) else None
         if state is None:

@@ -97,8 +97,8 @@ def test_a_state_that_is_not_open_yet_has_no_committed_values() -> None:
     ("fields", "code", "sentence"),
     [
         ({"topology_id": "other-1-1", "keys": [KEY]}, "NOT_FOUND", "this is a worker of topology words-1-1, not of"),
-        ({"indexes": [2], "keys": [KEY]}, "NOT_FOUND", "task 2 of component 'count' does not run in this worker"),
-        ({"component": "nope", "keys": [KEY]}, "NOT_FOUND", "task 0 of component 'nope' does not run in this worker"),
+        ({"indexes": [2], "keys": [KEY]}, "UNAVAILABLE", "task 2 of component 'count' does not run in this worker"),
+        ({"component": "nope", "keys": [KEY]}, "UNAVAILABLE", "task 0 of component 'nope' does not run in this worker"),
         ({"component": "words", "keys": [KEY]}, "NOT_FOUND", "component 'words' has no state"),
         (
             {"indexes": [], "keys": [KEY]},

@@ -67,8 +67,32 @@ class LogLevel(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyVersion(Result):
+    """The code of a topology and what was submitted with it: what an update replaces, and a rollback puts back.
+
+    Attributes:
+        number: 0: the submission; each update has the next number.
+        submitted_unix_s: the time of the submission or of the update.
+        workers: the wanted worker processes, after rebalances; so are ``executors`` and ``tasks``.
+        submitted_conf: as in TopologyRecord; so are ``conf_json`` and ``live_keys``.
+    """
+
+    number: int
+    bundle_sha256: str
+    bundle_bytes: int
+    conf_json: str = field(repr=False)
+    submitted_conf: Mapping[str, str] = field(hash=False)
+    live_keys: tuple[str, ...]
+    workers: int
+    executors: Mapping[str, int] = field(hash=False)
+    tasks: Mapping[str, int] = field(hash=False)
+    submitted_unix_s: float
+    raw: topology_pb2.TopologyVersion = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PendingAction(Result):
-    """A kill or a rebalance that waits for tuples in flight.
+    """A kill, a rebalance or an update that waits for tuples in flight.
 
     Attributes:
         due_unix_s: the end of the wait, at the latest.
@@ -80,6 +104,9 @@ class PendingAction(Result):
         conf: the keys that change with the restart of the workers: the new value as JSON, or "" for a key that is not
             set any more.
         keeps_placement: True if the workers are restarted where they are, because only the configuration changes.
+        update: what the topology goes on with, or None.
+        is_rollback: True if ``update`` ran before.
+        is_taken_back: True if it runs again because the workers of the present version cannot start.
     """
 
     due_unix_s: float
@@ -90,6 +117,9 @@ class PendingAction(Result):
     unfinished: int
     conf: Mapping[str, str] = field(hash=False)
     keeps_placement: bool
+    update: TopologyVersion | None
+    is_rollback: bool
+    is_taken_back: bool
     raw: topology_pb2.PendingAction = field(repr=False, compare=False)
 
 
@@ -117,6 +147,11 @@ class TopologyRecord(Result):
         submitted_conf: of the keys of the configuration that were changed since: the value at submission as JSON, or ""
             for a key that was not set.
         live_keys: of these keys, those that running workers have adopted without a restart.
+        version: the number of the update that runs; 0: the submission.
+        previous: what ran before the last update or rollback, to which ``rollback`` goes back; None before the first.
+        trial_began_unix_s: the time since which the workers of an update are being started; 0: all have started.
+        earlier: what was ``previous`` before the update whose workers are being started, or None.
+        last_version: the highest number that an update has had.
     """
 
     id: str
@@ -140,12 +175,36 @@ class TopologyRecord(Result):
     submitted_conf: Mapping[str, str] = field(hash=False)
     live_keys: tuple[str, ...]
     first_task: int
+    version: int
+    previous: TopologyVersion | None
+    trial_began_unix_s: float
+    earlier: TopologyVersion | None
+    last_version: int
     raw: topology_pb2.TopologyRecord = field(repr=False, compare=False)
 
     @property
     def conf(self) -> dict[str, Any]:
         """The topology's configuration, decoded at each access."""
         return dict(json.loads(self.conf_json or "{}"))
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyUpdate(Result):
+    """The answer to an update: the record, and what changes.
+
+    Attributes:
+        record: after the request; ``record.pending.update`` is what the topology goes on with. None there: the update
+            changes nothing, or was only checked.
+        added: components that are new, ascending.
+        removed: components that end, ascending.
+        conf_keys: keys of the configuration with another value, ascending.
+    """
+
+    record: TopologyRecord
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    conf_keys: tuple[str, ...]
+    raw: nimbus_pb2.UpdateReply = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +258,7 @@ class ComponentSpec(Result):
         keeps_state: true for a bolt with a state, and for a spout with a position.
         fixed_tasks: true if these cannot be divided among another number of tasks.
         checks_keys: true if nothing but a check of several tasks shows whether its keys are those of the grouping.
+        state_form: of a component that keeps a state, the class of the library that decides what lies in it.
     """
 
     id: str
@@ -211,6 +271,7 @@ class ComponentSpec(Result):
     keeps_state: bool
     fixed_tasks: bool
     checks_keys: bool
+    state_form: str
     raw: topology_pb2.ComponentSpec = field(repr=False, compare=False)
 
     @property
@@ -294,6 +355,7 @@ class ComponentError(Result):
         message: one line.
         count: the occurrences at this host and port since ``first_unix_s``; 0: one.
         first_unix_s: the time of the first occurrence; 0: ``at_unix_s``.
+        ended_worker: True if a worker ended because of it, or could not be started.
     """
 
     component_id: str
@@ -305,6 +367,7 @@ class ComponentError(Result):
     traceback: str = field(repr=False)
     count: int
     first_unix_s: float
+    ended_worker: bool
     raw: topology_pb2.ComponentError = field(repr=False, compare=False)
 
 

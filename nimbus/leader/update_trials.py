@@ -1,0 +1,58 @@
+"""Trials of updates: an update holds when all its workers are ready, and is taken back if one of them cannot start."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from tupletree.v1 import topology_pb2 as pb
+
+from .lifecycle import failed_update, is_waiting
+
+MAX_TRIAL_S: Final = 600.0
+"""An update whose workers are not ready after this time is taken back. A first start may install requirements."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a trial: the record after it, and why the update is taken back ("": it holds)."""
+
+    record: pb.TopologyRecord
+    fault: str
+
+
+def outcome(
+    record: pb.TopologyRecord, is_ready: bool, errors: Iterable[pb.ComponentError], now_unix_s: float
+) -> Outcome | None:
+    """Return the end of a topology's trial; None while it goes on.
+
+    ``is_ready``: all workers of the new version run. ``errors``: of the topology, in any order.
+    """
+    if is_waiting(record):  # killed, or on its way to another version
+        return None
+    if is_ready:
+        after = pb.TopologyRecord()
+        after.CopyFrom(record)
+        after.trial_began_unix_s = 0.0
+        after.ClearField("earlier")
+        return Outcome(after, "")
+    fault = next((_sentence(one) for one in sorted(errors, key=_time) if _ends(record, one)), "")
+    if not fault and now_unix_s - record.trial_began_unix_s > MAX_TRIAL_S:
+        fault = f"its workers were not ready after {MAX_TRIAL_S:.0f} s"
+    return Outcome(failed_update(record, now_unix_s), fault) if fault else None
+
+
+def _ends(record: pb.TopologyRecord, error: pb.ComponentError) -> bool:
+    """True if a worker of the update ended with this error, or could not be started. Workers before had lower tasks."""
+    is_earlier = 0 < error.task_id < record.first_task or error.at_unix_s < record.trial_began_unix_s
+    return error.ended_worker and not is_earlier
+
+
+def _time(error: pb.ComponentError) -> float:
+    return error.at_unix_s
+
+
+def _sentence(error: pb.ComponentError) -> str:
+    where = f"{error.host}:{error.port}"
+    return f"{error.component_id} at {where}: {error.message}" if error.component_id else f"{where}: {error.message}"

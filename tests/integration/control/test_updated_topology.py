@@ -1,0 +1,115 @@
+"""A running topology goes on with other code, exactly once, and goes back by command or by itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import updated_lines
+from test_rebalanced_tasks import counts, stored, write
+
+from tests.integration.control.conftest import Console
+from tupletree.client import StateClient, TopologyRecord
+from tupletree.errors import UnavailableError
+from tupletree.testing import DevCluster, wait_until
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(supervisors=1, slots=3, ackers=1) as running:
+        yield running
+
+
+class Scene:
+    """A topology that counts the lines of files exactly once, and what was written to the files."""
+
+    def __init__(self, cluster: DevCluster, console: Console, place: Path) -> None:
+        self.cluster = cluster
+        self.console = console
+        self.place = place
+        self.logs = place / "logs"
+        self.logs.mkdir()
+        self.conf = {
+            "topology.workers": 2,
+            "topology.state.checkpoint.aligned": True,
+            "topology.state.checkpoint.interval.ms": 200,
+            "topology.message.timeout.secs": 10,
+            "topology.state.provider": "sqlite",
+            "topology.state.provider.config": {"directory": str(place / "states")},
+        }
+        self.written: Counter[str] = Counter()
+
+    def source(self, text: str, **conf: object) -> list[object]:
+        """Write a version to a file, and return the arguments that name it."""
+        path = self.place / "app.py"
+        path.write_text(text)
+        settings = {**self.conf, **conf}
+        return [path, *(part for key in settings for part in ("-c", f"{key}={json.dumps(settings[key])}"))]
+
+    @property
+    def files(self) -> str:
+        return f"{self.logs}/*.txt"
+
+    def write(self) -> None:
+        self.written += write(self.logs)
+
+    def record(self) -> TopologyRecord:
+        return self.cluster.client.describe("lines").summary.record
+
+    def counts_all(self) -> None:
+        """Wait until the committed counts are those of all lines that were written."""
+        wait_until(lambda: self.counted() == self.written, 60, what=f"{self.written.total()} lines are counted")
+
+    def counted(self) -> Counter[str]:
+        try:
+            answer = StateClient(self.cluster.client.seeds).get("lines", "count", *self.written)
+        except UnavailableError:  # a worker is starting
+            return Counter()
+        return Counter({one.key: one.value for one in answer.entries})
+
+
+def test_states_and_positions_go_on_with_other_code(
+    cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    console = Console(cluster, capsys)
+    scene = Scene(cluster, console, tmp_path)
+    scene.write()
+    console("submit", *scene.source(updated_lines.first(scene.files)), "--name", "lines")
+    wait_until(lambda: stored(cluster).txid >= 1, 60, what="a checkpoint is stored")
+    console("config", "set", "lines", "topology.max.spout.pending=77")
+    assert "was not updated" in console.refusal("rollback", "lines")
+
+    second = [*scene.source(updated_lines.second(scene.files)), "--wait", 5]
+    assert "'total' keeps a state and is not in the update" in console.refusal("update", "lines", *second)
+    second += ["--drop-state", "total"]
+    [dry] = console.lines("update", "lines", *second, "--dry-run")
+    assert dry == {"added": ["again"], "removed": ["total"], "conf_keys": []}
+    scene.write()
+    done = console.json("update", "lines", *second)
+    assert (done["name"], done["version"]) == ("lines", 1)
+    after = scene.record()
+    assert (after.tasks["count"], after.conf["topology.max.spout.pending"]) == (4, 77)
+    assert "again" in after.tasks and "total" not in after.tasks
+    scene.write()
+    if sys.platform == "linux":
+        cluster.kill("worker", 0)
+    scene.counts_all()
+
+    status, _, error = console.run("update", "lines", *scene.source(updated_lines.broken(scene.files)), "--wait", 5)
+    assert status == 1 and "version 2 is taken back: " in error and "LookupError: no such table" in error
+    assert "lines goes on as before" in error
+    assert (scene.record().version, scene.record().previous.number, scene.record().last_version) == (1, 0, 2)
+    scene.write()
+    scene.counts_all()
+    assert "version 1; 'tupletree rollback lines' goes back to 0" in console("describe", "lines")
+    assert "after" in console("rollback", "lines", "--wait", 5)
+    assert (scene.record().version, scene.record().tasks["count"]) == (0, 2)
+    scene.write()
+    scene.counts_all()
+    cluster.client.kill("lines", wait_secs=0)
+    wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="the workers end")
+    assert sum(counts(scene.conf, stored(cluster)), Counter()) == scene.written

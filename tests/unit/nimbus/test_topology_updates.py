@@ -1,0 +1,336 @@
+"""Other code for a running topology: what it goes on with, what is refused, and how the trial ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planner_snapshots import cluster, settled
+
+from tupletree import BasicBolt, StatefulBolt, Topology, TopologyBuilder, config
+from tupletree.connectors.files import FileSpout
+from tupletree.errors import UsageError
+from tupletree.keyed import KeyedProcess
+from tupletree.nimbus.conf_changes import SetConf
+from tupletree.nimbus.leader.lifecycle import (
+    ACTIVE,
+    KILLED,
+    REBALANCING,
+    Activate,
+    Kill,
+    Rebalance,
+    ask,
+    failed_update,
+    rebalanced,
+)
+from tupletree.nimbus.leader.planner import Update as Change
+from tupletree.nimbus.leader.planner import decide
+from tupletree.nimbus.leader.update_trials import MAX_TRIAL_S, outcome
+from tupletree.nimbus.rpc_replies import shown
+from tupletree.nimbus.submission.validation import new_record
+from tupletree.nimbus.updates import (
+    Rollback,
+    Update,
+    changed_tasks,
+    check_update,
+    differences,
+    is_same,
+    next_version,
+    updated,
+    version_of,
+    versions_of,
+)
+from tupletree.testing import FeederSpout
+from tupletree.v1 import nimbus_pb2 as rpc
+from tupletree.v1 import topology_pb2 as pb
+
+PENDING = "topology.max.spout.pending"
+TIMEOUT = "topology.message.timeout.secs"
+OWN = "my.key"
+SQLITE = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": "/states"}}
+
+
+MEMORY = {"topology.state.provider": "memory", "topology.state.provider.config": {}}
+
+
+class Count(StatefulBolt):
+    def execute(self, tup: Any) -> None: ...
+
+
+class Keyed(KeyedProcess):
+    key = "word"
+
+    def on_tuple(self, tup: Any, state: Any, timers: Any) -> None: ...
+
+
+class Print(BasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None: ...
+
+
+def words(count: Any = None, parallelism: int = 2, fields: tuple[str, ...] = ("word",), **more: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word", "user"]))
+    builder.set_bolt("count", Count() if count is None else count, parallelism).fields_grouping("words", list(fields))
+    for name, bolt in more.items():
+        builder.set_bolt(name, bolt).shuffle_grouping("words")
+    return builder.create_topology()
+
+
+def submission(topology: Topology, sha256: str = "a" * 64, **conf: Any) -> rpc.SubmitHeader:
+    settings = {**SQLITE, **{name.replace("_", "."): value for name, value in conf.items()}}
+    return rpc.SubmitHeader(
+        name="wc", conf_json=config.encode_conf(settings), sha256=sha256, size=9, spec=topology.outline()
+    )
+
+
+def submitted(header: rpc.SubmitHeader, now_s: float = 1.0) -> pb.TopologyRecord:
+    return new_record(header, config.defaults(), "wc-1-1", now_s)
+
+
+def version_from(record: pb.TopologyRecord, running: rpc.SubmitHeader, header: rpc.SubmitHeader) -> pb.TopologyVersion:
+    version = next_version(record, running.spec, submitted(header, 2.0), header.spec)
+    check_update(record, running.spec, version, header.spec)
+    return version
+
+
+def conf_of(one: pb.TopologyRecord | pb.TopologyVersion) -> dict[str, Any]:
+    return dict(json.loads(one.conf_json))
+
+
+FIRST = submission(words(), my_key=1)
+SECOND = submission(words(parallelism=3, print=Print()), "b" * 64, my_key=2)
+
+
+def on_trial(now_s: float = 100.0) -> pb.TopologyRecord:
+    """The record just after an update."""
+    record = submitted(FIRST)
+    waits = ask(record, Update(record, version_from(record, FIRST, SECOND), 0), now_s)
+    return rebalanced(waits, now_s)
+
+
+def test_an_update_waits_and_then_takes_the_place_of_what_runs() -> None:
+    record = submitted(FIRST)
+    version = version_from(record, FIRST, SECOND)
+    assert (version.number, version.bundle_sha256, dict(version.tasks)["count"]) == (1, "b" * 64, 3)
+    found = differences(record, version)
+    assert (found.added, found.removed, found.conf_keys) == (("print",), (), (OWN,))
+    assert changed_tasks(record, version) == ["count"]
+    waits = ask(record, Update(record, version, 7), 100)
+    assert (waits.status, waits.pending.due_unix_s, waits.bundle_sha256) == (REBALANCING, 107, "a" * 64)
+    assert [one.bundle_sha256 for one in versions_of(waits)] == ["a" * 64, "b" * 64]
+    after = rebalanced(waits, 108)
+    assert (after.status, after.version, after.bundle_sha256, after.trial_began_unix_s) == (ACTIVE, 1, "b" * 64, 108)
+    assert after.first_task == 1 + sum(record.tasks.values()), "no task has an id that another had"
+    assert after.previous == version_of(record)
+
+
+def test_what_runs_already_changes_nothing() -> None:
+    record = submitted(FIRST)
+    assert is_same(record, version_from(record, FIRST, FIRST))
+    assert not is_same(record, version_from(record, FIRST, SECOND))
+
+
+def test_a_rollback_puts_everything_back_and_a_second_one_undoes_it() -> None:
+    record = submitted(FIRST)
+    after = on_trial()
+    after.trial_began_unix_s = 0.0
+    back = rebalanced(ask(after, Rollback(0), 200), 200)
+    assert version_of(back) == version_of(record)
+    assert (back.trial_began_unix_s, back.first_task > after.first_task, back.last_version) == (0, True, 1)
+    again = rebalanced(ask(back, Rollback(0), 300), 300)
+    assert version_of(again) == version_of(after)
+    assert version_from(back, FIRST, SECOND).number == 2, "a number is used once"
+
+
+counts = st.integers(1, 4)
+values = st.integers(5, 7)
+
+
+@given(
+    before=st.fixed_dictionaries({PENDING: values, TIMEOUT: values, OWN: values}),
+    after=st.fixed_dictionaries({PENDING: values, TIMEOUT: values, OWN: values}),
+    operator=st.dictionaries(st.sampled_from([PENDING, TIMEOUT, OWN, "other.key"]), values),
+    workers=st.tuples(counts, counts, st.none() | counts),
+    parallelism=st.tuples(counts, counts, st.none() | counts),
+)
+def test_what_an_operator_has_changed_stays_unless_the_update_changes_it_itself(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    operator: dict[str, Any],
+    workers: tuple[int, int, int | None],
+    parallelism: tuple[int, int, int | None],
+) -> None:
+    first = submission(words(parallelism=parallelism[0]), **{**before, "topology.workers": workers[0]})
+    second = submission(words(parallelism=parallelism[1]), "b" * 64, **{**after, "topology.workers": workers[1]})
+    record = submitted(first)
+    if operator:
+        changed = ask(record, SetConf(json.dumps(operator), (), 0), 100)
+        record = rebalanced(changed) if changed.status == REBALANCING else changed
+    if workers[2] is not None or parallelism[2] is not None:
+        tasks = {} if parallelism[2] is None else {"count": parallelism[2]}
+        record = rebalanced(ask(record, Rebalance(0, workers[2] or 0, {}, tasks), 100))
+    version = version_from(record, first, second)
+
+    conf = conf_of(version)
+    for key in (PENDING, TIMEOUT, OWN):
+        kept = key in operator and before[key] == after[key]
+        assert conf[key] == (operator[key] if kept else after[key])
+        if kept and operator[key] != after[key]:
+            assert version.submitted_conf[key] == str(after[key]), "unset gives it the value of the update"
+    assert conf.get("other.key") == operator.get("other.key")
+    assert set(version.live_keys) <= set(version.submitted_conf) <= set(operator)
+    assert version.workers == (record.workers if workers[0] == workers[1] else workers[1])
+    tasks_after = record.tasks["count"] if parallelism[0] == parallelism[1] else parallelism[1]
+    assert version.tasks["count"] == tasks_after
+    assert 1 <= version.executors["count"] <= tasks_after
+    back = updated(updated(record, version, 0.0), version_of(record), 0.0)
+    assert version_of(back) == version_of(record)
+
+
+def spouts(**fields: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("count", FileSpout("/var/log/app"))
+    builder.set_bolt("words", Print()).shuffle_grouping("count")
+    return builder.create_topology()
+
+
+@pytest.mark.parametrize(
+    ("topology", "conf", "sentence"),
+    [
+        (spouts(), {}, "component 'count' is a bolt, and a spout in the update: give the spout another id"),
+        (words(Print()), {}, "component 'count' keeps a state, which the update would leave behind"),
+        (
+            words(Keyed()),
+            {},
+            "component 'count' has stored what a StatefulBolt stores, which a KeyedProcess cannot read",
+        ),
+        (words(fields=("user",)), {}, "keeps its state by (word), and the update groups its inputs by (user)"),
+        (words(fields=("word", "user")), {}, "by (word), and the update groups its inputs by (word, user)"),
+        (words(), MEMORY, 'has topology.state.provider "sqlite", and an update cannot make it "memory"'),
+        (words(), {"topology.state.id": "other"}, "the states and checkpoints that are stored lie under the id"),
+        (words(), {"topology.state.checkpoint.aligned": True}, "the guarantee of a topology is settled at submission"),
+        (words(), {"topology.acker.executors": 3}, "tuple trees in flight belong to a shard by the number of shards"),
+    ],
+)
+def test_what_cannot_go_on_is_refused_with_the_reason(
+    topology: Topology, conf: Mapping[str, Any], sentence: str
+) -> None:
+    record = submitted(FIRST)
+    with pytest.raises(UsageError) as refused:
+        version_from(record, FIRST, submission(topology, **conf))
+    assert sentence in str(refused.value)
+
+
+def test_a_state_is_discarded_only_if_the_request_says_so() -> None:
+    first, second = submission(words(again=Count())), submission(words())
+    record = submitted(first)
+    with pytest.raises(UsageError, match="component 'again' keeps a state and is not in the update"):
+        version_from(record, first, second)
+    version = next_version(record, first.spec, submitted(second), second.spec)
+    check_update(record, first.spec, version, second.spec, ["again"])
+
+
+def test_versions_that_do_not_fit_into_the_record_together_are_refused() -> None:
+    headers = [submission(words(), sha256 * 64, **{OWN: sha256 * 220_000}) for sha256 in "abc"]
+    record = submitted(headers[0])
+    record = updated(record, version_from(record, headers[0], headers[1]), 0.0)
+    with pytest.raises(UsageError, match="would take more than 600000 bytes in ZooKeeper"):
+        version_from(record, headers[1], headers[2])
+
+
+def test_a_single_task_may_be_grouped_by_other_fields() -> None:
+    first = submission(words(parallelism=1))
+    record = submitted(first)
+    assert version_from(record, first, submission(words(parallelism=1, fields=("user",)))).number == 1
+
+
+def test_requests_during_an_update_are_refused_but_for_those_that_cannot_harm() -> None:
+    record = submitted(FIRST)
+    update = Update(record, version_from(record, FIRST, SECOND), 7)
+    waits = ask(record, update, 100)
+    for request in (Rebalance(0, 3, {}), SetConf('{"my.key": 3}', (), 0), update, Rollback(0)):
+        with pytest.raises(UsageError, match="is being updated to version 1; try again later"):
+            ask(waits, request, 101)
+    assert ask(waits, Activate(), 101).pending.update == waits.pending.update
+    assert ask(waits, Kill(0), 101).status == KILLED
+    rebalancing = ask(record, Rebalance(5, 3, {}), 100)
+    with pytest.raises(UsageError, match="is being rebalanced"):
+        ask(rebalancing, update, 101)
+    with pytest.raises(UsageError, match="is being rebalanced"):
+        ask(ask(on_trial(), Rebalance(5, 3, {}), 101), Rollback(0), 102)
+    with pytest.raises(UsageError, match="version 1 of topology 'wc' is still starting"):
+        ask(on_trial(), Update(on_trial(), version_of(record), 0), 101)
+    with pytest.raises(UsageError, match="there is nothing to go back to"):
+        ask(record, Rollback(0), 100)
+    changed = ask(record, SetConf(json.dumps({PENDING: 5}), (), 0), 100)
+    with pytest.raises(UsageError, match="was changed while the update was uploaded"):
+        ask(changed, update, 101)
+
+
+def error(**fields: Any) -> pb.ComponentError:
+    given = {"component_id": "count", "task_id": 5, "host": "h", "port": 1, "at_unix_s": 101.0, "message": "boom"}
+    return pb.ComponentError(**{"ended_worker": True, **given, **fields})
+
+
+def test_a_trial_ends_when_all_workers_are_ready() -> None:
+    record = on_trial()
+    assert outcome(record, False, [], 101) is None
+    end = outcome(record, True, [error()], 101)
+    assert end is not None and not end.fault
+    assert (end.record.trial_began_unix_s, end.record.version) == (0, 1)
+    assert outcome(ask(record, Kill(0), 101), True, [], 101) is None
+
+
+def test_an_update_whose_worker_cannot_start_is_taken_back() -> None:
+    record = on_trial()
+    assert record.first_task == 5
+    harmless = [error(task_id=2), error(at_unix_s=99.0), error(ended_worker=False)]
+    assert outcome(record, False, harmless, 101) is None
+    end = outcome(record, False, [*harmless, error(at_unix_s=103.0, message="later"), error()], 104)
+    assert end is not None and end.fault == "count at h:1: boom"
+    back = rebalanced(end.record, 104)
+    assert version_of(back) == version_of(submitted(FIRST))
+    assert (back.status, back.trial_began_unix_s, back.HasField("previous"), back.last_version) == (ACTIVE, 0, False, 1)
+    late = outcome(record, False, [], 101 + MAX_TRIAL_S)
+    assert late is not None and late.fault == "its workers were not ready after 600 s"
+
+
+def test_an_update_that_is_taken_back_leaves_the_way_back_as_it_was() -> None:
+    first = on_trial()
+    first.trial_began_unix_s = 0.0
+    second = rebalanced(ask(first, Update(first, version_from(first, SECOND, FIRST), 0), 200), 200)
+    assert [one.number for one in versions_of(second)] == [2, 1, 0]
+    back = rebalanced(failed_update(second, 201), 201)
+    assert [one.number for one in versions_of(back)] == [1, 0]
+    assert back.previous == first.previous
+
+
+def test_every_worker_is_placed_anew_when_an_update_is_due() -> None:
+    one = submitted(FIRST)
+    one.id = "wc-1-1"
+    state = settled(cluster(one))
+    before = state.assignments[one.id].value
+    waits = ask(one, Update(one, version_from(one, FIRST, SECOND), 0), state.now_unix_s)
+    state = cluster(waits, assignments=state.assignments)
+    [change] = [each for each in decide(state) if isinstance(each, Change)]
+    assert change.record is not None and change.assignment is not None
+    assert change.record.value.version == 1 and change.record.value.trial_began_unix_s == state.now_unix_s
+    tasks = [run.first_task for worker in change.assignment.value.workers for run in worker.executors]
+    assert min(tasks) > max(run.last_task for worker in before.workers for run in worker.executors)
+    assert change.touched
+
+
+def test_secrets_of_all_versions_are_masked() -> None:
+    record = submitted(submission(words(), **{"db.password": "hidden1"}))
+    first = submission(words(), **{"db.password": "hidden1"})
+    second = submission(words(), "b" * 64, **{"db.password": "hidden2"})
+    third = submission(words(), "c" * 64, **{"db.password": "hidden3"})
+    one = rebalanced(ask(record, Update(record, version_from(record, first, second), 0), 100), 100)
+    one.trial_began_unix_s = 0.0
+    waits = ask(one, Update(one, version_from(one, second, third), 0), 200)
+    for found in (waits, rebalanced(waits, 200)):
+        assert "hidden" in str(found) and "hidden" not in str(shown(found, 0))
