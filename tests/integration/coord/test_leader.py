@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -76,12 +77,20 @@ def test_the_first_leads_and_the_next_follows_with_the_next_epoch(stand: Stand, 
     assert second.election.epoch == 2
 
 
-def test_a_stale_leader_writes_nothing(stand: Stand, session: KazooClient, zookeeper_root: str) -> None:
+def test_a_stale_leader_writes_nothing(
+    stand: Stand, session: KazooClient, zookeeper_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = stand("n1")
     first.await_story(("elected", 1))
     session.create(f"{zookeeper_root}/node", b"before")
-    # A leader that does not know yet that another leadership has begun: its fence is gone, its memory is not.
-    session.set(paths.leader_epoch(zookeeper_root), session.get(paths.leader_epoch(zookeeper_root))[0])
+    begin = first.client.transaction
+
+    def begin_late() -> Any:
+        """Begin after the leader has looked at its memory, and another leadership has begun: its fence is gone."""
+        session.set(paths.leader_epoch(zookeeper_root), session.get(paths.leader_epoch(zookeeper_root))[0])
+        return begin()
+
+    monkeypatch.setattr(first.client, "transaction", begin_late)
     with pytest.raises(AuthorityError, match="leadership 1 has ended"):
         first.election.write(1, [Put(f"{zookeeper_root}/node", b"after", 0), Create(f"{zookeeper_root}/new")])
     assert session.get(f"{zookeeper_root}/node")[0] == b"before"
