@@ -173,10 +173,11 @@ SECTIONS: Final = (
     ),
     Section(
         "task_change",
-        "Another number of tasks",
+        "Another number of tasks, and other code",
         "A state of a million keys moves from two tasks to six (`pause_s`) and back: from the last checkpoint before "
         "the change to the first one after it. The pause contains the end of the old workers, the start of the new "
-        "ones, and the move of the entries in one process (`move_s`).",
+        "ones, and the move of the entries in one process (`move_s`). An update (`update_pause_s`) and its rollback "
+        "move nothing.",
     ),
     Section(
         "spark_start",

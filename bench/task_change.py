@@ -1,12 +1,13 @@
-"""Pause of a stateful topology whose number of counting tasks changes, on a cluster with one machine.
+"""Pauses of a stateful topology whose number of counting tasks or whose code changes, on a cluster with one machine.
 
     python -m bench.task_change --provider sqlite --keys 1000000 --json
 
 A positioned spout emits each of ``--keys`` keys once, and then keys at ``--rate``, to counting tasks on ``--workers``
-workers, with aligned checkpoints every 200 ms. Then a rebalance changes ``--before`` tasks to ``--after``, and back.
-``pause_s`` and ``back_pause_s``: from the last checkpoint committed before the change to the first one after it,
-without the interval between them. They contain the wait for tuples in flight, the end of the old workers, the start of
-the new ones, and the move of the states: ``move_s`` and ``back_move_s``, as the worker of the checkpoint spout logs it.
+workers, with aligned checkpoints every 200 ms. Then a rebalance changes ``--before`` tasks to ``--after``, and back;
+an update counts in another way, and a rollback in the first again. ``pause_s``, ``back_pause_s``, ``update_pause_s``
+and ``rollback_pause_s``: the longest time between two commits during the change, without the interval. They contain the
+wait for tuples in flight, the end of the old workers, the start of the new ones, and for another number of tasks the
+move of the states: ``move_s`` and ``back_move_s``, as the worker of the checkpoint spout logs it.
 
 The states must hold every key, and as many counts as the spout's position says, else the exit status is 1.
 """
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -80,11 +82,20 @@ class Count(StatefulBolt):
         self.collector.ack(tup)
 
 
-def topology(keys: int, rate: float, tasks: int) -> Topology:
+class CountAgain(Count):
+    """Counts users in another way."""
+
+    def execute(self, tup: Tuple) -> None:
+        user = tup["user"]
+        self.state.put(user, self.state.get(user, 0) + 1)
+        self.collector.ack(tup)
+
+
+def topology(keys: int, rate: float, tasks: int, count: type[Count] = Count) -> Topology:
     """keys → count."""
     builder = TopologyBuilder()
     builder.set_spout("keys", Keys(keys, rate))
-    builder.set_bolt("count", Count(), tasks).fields_grouping("keys", ["user"])
+    builder.set_bolt("count", count(), tasks).fields_grouping("keys", ["user"])
     return builder.create_topology()
 
 
@@ -117,10 +128,18 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "topology.state.checkpoint.interval.ms": int(1000 * INTERVAL_S),
             **provider,
         }
-        cluster.client.submit(NAME, topology(arguments.keys, arguments.rate, arguments.before), conf)
+        client, made = cluster.client, functools.partial(topology, arguments.keys, arguments.rate, arguments.before)
+        client.submit(NAME, made(), conf)
 
         def stored() -> Checkpoint:
             return stored_checkpoint(store, NAME)
+
+        def has_tasks(count: int) -> bool:
+            return stored().tasks["count"] == count
+
+        def runs(version: int) -> bool:
+            record = client.describe(NAME).summary.record
+            return record.version == version and record.pending is None and not record.trial_began_unix_s
 
         def acked() -> int:
             return sum(
@@ -128,27 +147,33 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             )
 
         wait_until(lambda: acked() >= arguments.keys, MAX_S, what="every key is counted")
-        after_s = changed(cluster, stored, arguments.after)
-        back_s = changed(cluster, stored, arguments.before)
+        pauses_s = {}
+        for name, count in (("pause_s", arguments.after), ("back_pause_s", arguments.before)):
+            rebalance = functools.partial(client.rebalance, NAME, tasks={"count": count})
+            pauses_s[name] = pause_s(stored, rebalance, functools.partial(has_tasks, count))
         moves = moves_s(cluster)
+        update = functools.partial(client.update, NAME, made(CountAgain), conf)
+        pauses_s["update_pause_s"] = pause_s(stored, update, functools.partial(runs, 1))
+        pauses_s["rollback_pause_s"] = pause_s(stored, lambda: client.rollback(NAME), functools.partial(runs, 0))
         cluster.client.kill(NAME, wait_secs=0)
         wait_until(lambda: all(one.role != "worker" for one in cluster.processes), MAX_S, what="the workers end")
         check(conf, stored(), arguments.keys)
-    return {"pause_s": after_s, "move_s": moves[0], "back_pause_s": back_s, "back_move_s": moves[1]}
+    return {**pauses_s, "move_s": moves[0], "back_move_s": moves[1]}
 
 
-def changed(cluster: DevCluster, stored: Any, tasks: int) -> float:
-    """Change the number of counting tasks; return the pause between commits, without the interval, in seconds."""
+def pause_s(stored: Callable[[], Checkpoint], change: Callable[[], object], is_done: Callable[[], bool]) -> float:
+    """Make a change; return the longest time between two commits until it is done, without the interval, in seconds."""
     txid = stored().txid
     wait_until(lambda: stored().txid >= txid + 3, MAX_S, what="checkpoints go on")
-    cluster.client.rebalance(NAME, None, tasks={"count": tasks})
-    last, last_s = stored(), time.monotonic()
+    change()
+    last_txid, last_s, longest_s = stored().txid, time.monotonic(), 0.0
     while True:
         now, now_s = stored(), time.monotonic()
-        if now.tasks["count"] == tasks and now.txid > last.txid and now.phase == "committed":
-            return round(now_s - last_s - INTERVAL_S, 2)
-        if now.tasks["count"] != tasks and (now.txid, now.phase) != (last.txid, last.phase):
-            last, last_s = now, now_s
+        if now.txid > last_txid and now.phase == "committed":
+            longest_s = max(longest_s, now_s - last_s)
+            last_txid, last_s = now.txid, now_s
+            if is_done():
+                return round(longest_s - INTERVAL_S, 2)
         if now_s - last_s > MAX_S:
             raise TimeoutError(f"no checkpoint was committed within {MAX_S:g} s of the change")
         time.sleep(0.02)
