@@ -118,6 +118,9 @@ TOPOLOGY: Final = {
     "stormVersion": "string",
     "ackerShards": "integer",
     "workersWanted": "integer",
+    "updateNumber": "integer",
+    "previousUpdateNumber": "integer?",
+    "updateIsStarting": "boolean",
     "pendingDueUnixSeconds": "number?",
     "pendingUnfinished": "integer?",
 }

@@ -128,6 +128,9 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
         "stormVersion": view.version,
         "ackerShards": record.acker_shards,
         "workersWanted": record.workers,
+        "updateNumber": record.version,
+        "previousUpdateNumber": record.previous.number if record.HasField("previous") else None,
+        "updateIsStarting": bool(record.trial_began_unix_s),
         "pendingDueUnixSeconds": record.pending.due_unix_s or None,
         "pendingUnfinished": view.leader_state.unfinished(record.id) if record.HasField("pending") else None,
     }

@@ -119,6 +119,24 @@ def test_rebalance(cluster: DevCluster, topology: str, watched: Watched) -> None
     assert watched.posts == [f"topology/{topology}/rebalance/0"]
 
 
+def test_roll_back(cluster: DevCluster, topology: str, watched: Watched) -> None:
+    page = watched.page
+    page.goto(address(cluster, "topology", topology))
+    expect(page.get_by_role("button", name="Rebalance…")).to_be_visible()
+    expect(page.get_by_role("button", name="Roll back…")).to_have_count(0)  # it was never updated
+    cluster.client.update("words", browser_topologies.words(), {"topology.debug": True}, wait_secs=0)
+    wait_until(lambda: record(cluster).record.version == 1 and not record(cluster).record.trial_began_unix_s, 60)
+    expect(page.get_by_text("runs update 1")).to_be_visible()
+    found = dialog(page, "Roll back…", "Roll words back?")
+    expect(found).to_contain_text("It runs update 1 and goes back to what was submitted")
+    found.get_by_label("Wait, in seconds").fill("0")
+    found.get_by_role("button", name="Roll back").click()
+    expect(page.get_by_text("words goes back to what was submitted.")).to_be_visible()
+    wait_until(lambda: record(cluster).record.version == 0 and record(cluster).workers_ready > 0, 60)
+    expect(page.get_by_text("runs what was submitted")).to_be_visible()
+    assert watched.posts == [f"topology/{topology}/rollback/0"]
+
+
 def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topology: str, watched: Watched) -> None:
     page = watched.page
     page.goto(address(cluster, "topology", topology))

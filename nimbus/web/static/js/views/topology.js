@@ -10,7 +10,7 @@ import { Graph } from "../parts/graph.js";
 import { Keys } from "../parts/keys.js";
 import { drawing } from "../drawing.js";
 import { Series } from "../parts/series.js";
-import { Actions } from "./topology_actions.js";
+import { Actions, canRollBack, versionName } from "./topology_actions.js";
 import { Bolts, Spouts, Windows, Workers } from "./topology_tables.js";
 import { Observation } from "./topology_observation.js";
 
@@ -75,6 +75,7 @@ function Title({ topology, say }) {
   return h("div", { class: "title" },
     h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / topology ", h("span", { class: "mono" }, topology.id)),
     h("h1", null, topology.name), h(Pill, { text: topology.status }),
+    canRollBack(topology) && h("span", { class: "sub" }, `runs ${versionName(num(topology.updateNumber))}${topology.updateIsStarting ? ", which is starting" : ""}`),
     h("div", { class: "buttons" },
       h("a", { href: to(["topology", topology.id, "transactions"]) }, "Batches and checkpoints"),
       h("a", { href: to(["topology", topology.id, "logs"]) }, "Logs"),

@@ -15,11 +15,15 @@ export function Actions({ topology, say }) {
   return h("div", { class: "buttons", role: "group", "aria-label": `Actions on ${topology.name}` },
     !killed && (active ? button("deactivate", "Deactivate…") : button("activate", "Activate…")),
     !killed && button("rebalance", "Rebalance…"),
+    !killed && canRollBack(topology) && button("rollback", "Roll back…"),
     button("kill", "Kill…", "warns"),
     asked && h(Ask, { ...dialog, close: () => setAsked(null), done: () => say(dialog.said) }));
 }
 
-const DIALOGS = { activate, deactivate, rebalance, kill };
+const DIALOGS = { activate, deactivate, rebalance, rollback, kill };
+
+/** Whether the topology was updated. */
+export const canRollBack = (topology) => num(topology.previousUpdateNumber) !== null;
 
 function activate(topology) {
   return {
@@ -46,6 +50,22 @@ function kill(topology) {
       hint: "Maximum time for tuples in flight to finish; default: the message timeout." }),
     act: (form) => post(path(["topology", topology.id, "kill", form.get("wait")])),
   };
+}
+
+function rollback(topology) {
+  const before = versionName(num(topology.previousUpdateNumber));
+  return {
+    title: `Roll ${topology.name} back?`, verb: "Roll back", said: `${topology.name} goes back to ${before}.`,
+    text: `It runs ${versionName(num(topology.updateNumber))} and goes back to ${before}, with its configuration and its numbers of workers, executors and tasks. Its states stay as they are.`,
+    fields: h(Field, { label: "Wait, in seconds", name: "wait", value: num(topology.msgTimeout) ?? 30, min: 0, max: 604800, required: true,
+      hint: "Maximum time for tuples in flight to finish; default: the message timeout." }),
+    act: (form) => post(path(["topology", topology.id, "rollback", form.get("wait")])),
+  };
+}
+
+/** What the number of an update is called. */
+export function versionName(number) {
+  return number ? `update ${number}` : "what was submitted";
 }
 
 function rebalance(topology) {
