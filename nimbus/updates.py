@@ -34,7 +34,6 @@ from .conf_changes import check_record_size
 _NUMBERS: Final = frozenset({"topology.workers", "topology.tasks", "topology.max.task.parallelism"})
 _FIELDS: Final = (
     "bundle_sha256", "bundle_bytes", "conf_json", "submitted_conf", "live_keys", "workers", "executors", "tasks",
-    "submitted_unix_s",
 )  # fmt: skip
 
 
@@ -121,7 +120,7 @@ def differences(record: pb.TopologyRecord, version: pb.TopologyVersion) -> Diffe
 def is_same(record: pb.TopologyRecord, version: pb.TopologyVersion) -> bool:
     """True if an update to this version changes nothing."""
     there = version_of(record)
-    there.number, there.submitted_unix_s = version.number, version.submitted_unix_s
+    there.number = version.number
     return there == version
 
 

@@ -208,7 +208,7 @@ class TopologyRecord(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[TopologyStatus, str]] = ..., conf_json: _Optional[str] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., submitted_unix_s: _Optional[float] = ..., owner: _Optional[str] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., pending: _Optional[_Union[PendingAction, _Mapping]] = ..., acker_shards: _Optional[int] = ..., log_levels: _Optional[_Mapping[str, LogLevel]] = ..., sampled_percent: _Optional[_Mapping[str, float]] = ..., traced_one_in: _Optional[int] = ..., sampled_until_unix_s: _Optional[_Mapping[str, float]] = ..., traced_until_unix_s: _Optional[float] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., first_task: _Optional[int] = ..., version: _Optional[int] = ..., previous: _Optional[_Union[TopologyVersion, _Mapping]] = ..., trial_began_unix_s: _Optional[float] = ..., earlier: _Optional[_Union[TopologyVersion, _Mapping]] = ..., last_version: _Optional[int] = ...) -> None: ...
 
 class TopologyVersion(_message.Message):
-    __slots__ = ("number", "bundle_sha256", "bundle_bytes", "conf_json", "submitted_conf", "live_keys", "workers", "executors", "tasks", "submitted_unix_s")
+    __slots__ = ("number", "bundle_sha256", "bundle_bytes", "conf_json", "submitted_conf", "live_keys", "workers", "executors", "tasks")
     class SubmittedConfEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -239,7 +239,6 @@ class TopologyVersion(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
-    SUBMITTED_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     number: int
     bundle_sha256: str
     bundle_bytes: int
@@ -249,8 +248,7 @@ class TopologyVersion(_message.Message):
     workers: int
     executors: _containers.ScalarMap[str, int]
     tasks: _containers.ScalarMap[str, int]
-    submitted_unix_s: float
-    def __init__(self, number: _Optional[int] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., conf_json: _Optional[str] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ..., submitted_unix_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., bundle_sha256: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., conf_json: _Optional[str] = ..., submitted_conf: _Optional[_Mapping[str, str]] = ..., live_keys: _Optional[_Iterable[str]] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("level", "reset_level", "until_unix_s")

@@ -72,7 +72,6 @@ class TopologyVersion(Result):
 
     Attributes:
         number: 0: the submission; each update has the next number.
-        submitted_unix_s: the time of the submission or of the update.
         workers: the wanted worker processes, after rebalances; so are ``executors`` and ``tasks``.
         submitted_conf: as in TopologyRecord; so are ``conf_json`` and ``live_keys``.
     """
@@ -86,7 +85,6 @@ class TopologyVersion(Result):
     workers: int
     executors: Mapping[str, int] = field(hash=False)
     tasks: Mapping[str, int] = field(hash=False)
-    submitted_unix_s: float
     raw: topology_pb2.TopologyVersion = field(repr=False, compare=False)
 
 
