@@ -83,11 +83,13 @@ class Timeline:
 
     def replace(self, time: int, value: Any) -> None:
         """Replace the last value of a time, or add one."""
-        for at, chunk, _, end in self._runs(time, time):
-            chunk[1][end - 1] = value
-            self._save(at, chunk)
+        places = list(self._runs(time, time))  # equal times can lie in several chunks
+        if not places:
+            self.add(time, value)
             return
-        self.add(time, value)
+        at, chunk, _, end = places[-1]
+        chunk[1][end - 1] = value
+        self._save(at, chunk)
 
     def between(self, first: int, last: int) -> list[Any]:
         """Return the values of the times from ``first`` to ``last``, both inclusive."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tupletree.joins.timeline import MAX_CHUNK, Timeline, new_record
@@ -58,6 +58,7 @@ def contents(record: list[Any], state: BufferedState[Any, Any]) -> Stored:
 
 
 @given(st.lists(CALLS, max_size=60))
+@example([("add", 0), ("add", 0), ("add", 0), ("add", 0), ("replace", 0)])
 def test_a_timeline_does_what_a_sorted_list_does(calls: list[Any]) -> None:
     state: BufferedState[Any, Any] = BufferedState("test", MemoryBackend("test", Namespace()))
     record, model = new_record(), Sorted()
