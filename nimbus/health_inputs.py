@@ -16,7 +16,7 @@ from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 from .cluster_view import ClusterView
-from .leader.scheduler import Slot
+from .leader.planner import placement_of
 from .rpc_replies import worker
 from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
 from .statistics.stall_detector import Answers
@@ -78,12 +78,14 @@ def topology(
 ) -> TopologyFacts:
     """Return the facts about a topology. ``spec`` is empty until this nimbus has the bundle."""
     assignment = view.assignment(record.id)
-    slots = [Slot(one.supervisor_id, one.port) for one in assignment.workers]
+    placement = placement_of(assignment)
     return TopologyFacts(
         record=record,
         uptime_s=view.now_unix_s - record.submitted_unix_s,
-        workers_used=len(slots),
-        workers_ready=sum(view.leader_state.is_ready(record.id, slot, view.now_s) for slot in slots),
+        workers_used=len(placement),
+        workers_ready=sum(
+            view.leader_state.is_ready(record.id, slot, run, view.now_s) for slot, run in placement.items()
+        ),
         has_moved=assignment.version > 1,
         executors=len(executors_of_record(record)),
         unscheduled=view.unscheduled(record),

@@ -30,7 +30,8 @@ def topologies(view: ClusterView) -> list[rpc.TopologySummary]:
 
 def summary(view: ClusterView, record: pb.TopologyRecord) -> rpc.TopologySummary:
     placement = placement_of(view.assignment(record.id))
-    ready = [slot for slot in placement if view.leader_state.is_ready(record.id, slot, view.now_s)]
+    state, now_s = view.leader_state, view.now_s
+    ready = [slot for slot, run in placement.items() if state.is_ready(record.id, slot, run, now_s)]
     return rpc.TopologySummary(
         record=shown(record, view.leader_state.unfinished(record.id) if record.HasField("pending") else 0),
         workers_used=len(placement),
@@ -158,7 +159,9 @@ def _by_id(presences: Mapping[str, pb.Presence]) -> list[pb.Presence]:
 def worker(leader_state: LeaderState, topology_id: str, worker: pb.WorkerAssignment, now_s: float) -> rpc.WorkerSummary:
     """Return the summary of a worker, with its last report."""
     slot = Slot(worker.supervisor_id, worker.port)
-    found = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=leader_state.is_ready(topology_id, slot, now_s))
+    executors = [(one.first_task, one.last_task) for one in worker.executors]
+    ready = leader_state.is_ready(topology_id, slot, executors, now_s)
+    found = rpc.WorkerSummary(host=worker.host, port=worker.port, ready=ready)
     found.tasks.extend(task for one in worker.executors for task in range(one.first_task, one.last_task + 1))
     reported = leader_state.reports.get((topology_id, slot))
     if reported is not None:

@@ -24,11 +24,12 @@ from tupletree.v1 import topology_pb2 as pb
 from . import rpc_replies
 from .cluster_view import named
 from .config import NimbusConfig
+from .leader.lifecycle import ask
 from .leader.task_changes import check_task_change
 from .leader_api import LeaderApi
 from .submission.submission import CONFIRM_TIMEOUT_S, Submissions, header_of
 from .submission.validation import check_header, new_record
-from .updates import Update, changed_tasks, check_update, differences, is_same, next_version
+from .updates import Update, changed_tasks, check_update, differences, is_same, next_version, updated
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -59,7 +60,11 @@ class UpdateRequests:
             running = await self._leader_api.whole_outline(record)
             request = _request(record, running, header, self._config.conf)
             found = differences(record, request.version)
-            if not header.only_check and not is_same(record, request.version):
+            if is_same(record, request.version):
+                pass
+            elif header.only_check:
+                record = ask(record, request, time.time())
+            else:
                 await self._submissions.receive(header, requests)
                 record = await self._leader_api.change(header.name, request)
                 event(log, "update.accepted", topology=record.id, version=request.version.number)
@@ -74,6 +79,11 @@ def _request(
     """Return the request for a checked update. Raises UsageError."""
     fresh = new_record(header, cluster_conf, record.id, time.time())
     version = next_version(record, running, fresh, header.spec)
-    check_update(record, running, version, header.spec, header.drop_states)
-    check_task_change(record, header.spec, changed_tasks(record, version), cluster_conf)
+    check_update(record, running, version, header.spec, cluster_conf, header.drop_states)
+    changed = changed_tasks(record, version)
+    check_task_change(record, header.spec, changed, cluster_conf)
+    try:
+        check_task_change(updated(record, version, 0.0), running, changed, cluster_conf)
+    except UsageError as error:
+        raise UsageError(f"the update could not be taken back: {error}") from None
     return Update(record, version, header.wait_s if header.HasField("wait_s") else None)

@@ -30,6 +30,7 @@ from tupletree.parallelism import executor_counts, task_counts
 from tupletree.v1 import topology_pb2 as pb
 
 from .conf_changes import check_record_size
+from .masking import masked
 
 _NUMBERS: Final = frozenset({"topology.workers", "topology.tasks", "topology.max.task.parallelism"})
 _FIELDS: Final = (
@@ -65,11 +66,14 @@ def version_of(record: pb.TopologyRecord) -> pb.TopologyVersion:
     return version
 
 
+def needed_versions(record: pb.TopologyRecord) -> list[pb.TopologyVersion]:
+    """Return what a topology runs, and what it will go on with."""
+    return [version_of(record), *([record.pending.update] if record.pending.HasField("update") else ())]
+
+
 def versions_of(record: pb.TopologyRecord) -> list[pb.TopologyVersion]:
     """Return what a topology runs, what it will go on with, and what it can go back to: each has a bundle."""
-    versions = [version_of(record)]
-    if record.pending.HasField("update"):
-        versions.append(record.pending.update)
+    versions = needed_versions(record)
     versions += [getattr(record, name) for name in ("previous", "earlier") if record.HasField(name)]
     return versions
 
@@ -134,12 +138,14 @@ def check_update(
     running: pb.TopologySpec,
     version: pb.TopologyVersion,
     spec: pb.TopologySpec,
+    cluster_conf: Mapping[str, Any],
     drop_states: Collection[str] = (),
 ) -> None:
     """Check that a topology can go on with another version where the one that runs ends. Raises UsageError.
 
-    ``running`` and ``spec``: the outlines of what runs and of the version. ``drop_states``: components whose states may
-    be discarded. Components with another number of tasks are checked elsewhere (``changed_tasks``).
+    ``running`` and ``spec``: the outlines of what runs and of the version. ``cluster_conf``: what holds where the
+    topology says nothing. ``drop_states``: components whose states may be discarded. Components with another number of
+    tasks are checked elsewhere (``changed_tasks``).
     """
     if _is_transactional(running) != _is_transactional(spec):
         what = "transactional" if _is_transactional(running) else "not transactional"
@@ -149,17 +155,17 @@ def check_update(
     _check_conf(record, version)
     before = {component.id: component for component in running.components}
     after = {component.id: component for component in spec.components}
+    conf = {**cluster_conf, **json.loads(version.conf_json)}
     for name, component in before.items():
         if name in after:
             _check_component(component, after[name], version.tasks[name])
-        elif component.keeps_state and name not in drop_states and not is_system(name):
-            raise UsageError(
-                f"component '{name}' keeps a state and is not in the update, so its state would be discarded: keep the "
-                f"component, or name it with --drop-state"
-            )
+        if component.keeps_state and name not in drop_states:
+            _check_kept(component, name in after, conf)
     if CHECKPOINT_SPOUT in version.tasks:
         check_interval(json.loads(version.conf_json))
-    check_record_size(updated(record, version, 1.0))
+    back = updated(record, version, 1.0)
+    back.pending.update.CopyFrom(back.previous)  # on the way back the record is at its largest
+    check_record_size(back)
 
 
 def updated(record: pb.TopologyRecord, version: pb.TopologyVersion, trial_began_unix_s: float) -> pb.TopologyRecord:
@@ -219,10 +225,25 @@ def _check_conf(record: pb.TopologyRecord, version: pb.TopologyVersion) -> None:
     now, then = json.loads(record.conf_json or "{}"), json.loads(version.conf_json or "{}")
     for name in sorted(FIXED.keys() - _NUMBERS):
         if now.get(name) != then.get(name):
+            was, will = (json.dumps(masked({name: conf.get(name)})[name]) for conf in (now, then))
             raise UsageError(
-                f"topology '{record.name}' has {name} {json.dumps(now.get(name))}, and an update cannot make it "
-                f"{json.dumps(then.get(name))}: {FIXED[name]}"
+                f"topology '{record.name}' has {name} {was}, and an update cannot make it {will}: {FIXED[name]}"
             )
+
+
+def _check_kept(component: pb.ComponentSpec, is_there: bool, conf: Mapping[str, Any]) -> None:
+    if not is_there:
+        raise UsageError(
+            f"component '{component.id}' keeps a state and is not in the update, so its state would be discarded: keep "
+            f"the component, or name it with --drop-state"
+        )
+    own = json.loads(component.conf_json or "{}")
+    if ({**conf, **own}.get("topology.state.provider") or "memory") == "memory":
+        raise UsageError(
+            f"component '{component.id}' keeps its state in the memory of its workers, which an update replaces: name "
+            f"it with --drop-state, or choose another topology.state.provider, such as sqlite, when you submit the "
+            f"topology"
+        )
 
 
 def _check_component(before: pb.ComponentSpec, after: pb.ComponentSpec, tasks: int) -> None:

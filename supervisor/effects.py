@@ -18,6 +18,7 @@ from typing import assert_never
 
 from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event as log_event
+from tupletree.errors import UsageError
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
 from .bundles import Bundles
@@ -153,22 +154,26 @@ class Effects:
 
     async def _fetch(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
-        failure = ""
+        failure, is_final = "", False
         try:
             directory = await self._bundles.localize(sha256, work.bundle_bytes)
+            is_final = True  # what nimbus has sent cannot be used
             log_path = Path(self._config.logs_dir, work.topology_id, "requirements.log")
             self._pythons[sha256] = await prepare_python(directory, log_path, work.topology_id)
         except asyncio.CancelledError:
             if sha256 not in self._withdrawn:
                 raise
+            is_final = False
             failure = "the localization was cancelled"  # for a slot that needs the bundle again meanwhile
         except Exception as error:
+            is_final = is_final or isinstance(error, UsageError)
             failure = reason(log, "bundle.failed", error, topology=work.topology_id, bundle=sha256[:12])
             self._metrics.misses.inc()
         self._withdrawn.discard(sha256)
         del self._localizing[sha256]
         for port in self._ports:
-            self._tell(port, BundleFailed(sha256, failure) if failure else BundleReady(sha256, uuid.uuid4().hex))
+            failed = BundleFailed(sha256, failure, is_final)
+            self._tell(port, failed if failure else BundleReady(sha256, uuid.uuid4().hex))
 
     def withdraw_bundles(self, in_use: Collection[str]) -> None:
         """Cancel the localization of bundles that no slot needs any more, and forget their interpreters."""
@@ -330,6 +335,7 @@ class Effects:
             count=last.count + 1,
             first_unix_s=last.first_unix_s,
             ended_worker=is_failed_start,
+            first_task=min((first for _, first, _ in work.tasks), default=1) if is_failed_start else 0,
         )
         self._reported[key] = error
         if len(self._reported) > _MAX_COUNTED:

@@ -262,7 +262,7 @@ def _localized(slot: Slot, event: BundleReady | BundleFailed, now_s: float) -> S
         return slot, (Launch(state.work, event.worker_id),)
     slot = replace(slot, misses=slot.misses + 1, last_exit=event.reason)
     slot, effects = _begin_after(slot, retry_delay_s(slot.misses), now_s)
-    return slot, (ReportError(state.work, event.reason, is_failed_start=True), *effects)
+    return slot, (ReportError(state.work, event.reason, is_failed_start=event.is_final), *effects)
 
 
 def _launched(slot: Slot, event: WorkerLaunched | LaunchFailed, now_s: float) -> Step:

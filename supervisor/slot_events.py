@@ -60,6 +60,7 @@ class BundleReady:
 class BundleFailed:
     sha256: str
     reason: str
+    is_final: bool = False  # the bundle itself is at fault
 
 
 @dataclass(frozen=True)

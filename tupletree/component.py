@@ -181,6 +181,17 @@ def keeps_state(component: Component) -> bool:
     return isinstance(component, StatefulBolt) or is_positioned(component)
 
 
+def state_form(component: Component) -> str:
+    """Return what decides how the stored data of a component are read; "" if it stores nothing.
+
+    For a state, the nearest class of the library: its subclasses choose keys and values, it chooses the entries.
+    """
+    if not keeps_state(component):
+        return str(getattr(component, "_state_form", ""))
+    library = (one for one in type(component).__mro__ if one.__module__.partition(".")[0] == "tupletree")
+    return next(one.__name__ for one in library if one is not BasicStatefulBolt)
+
+
 def is_divisible(component: Component) -> bool:
     """True if the states or positions of the component's tasks can be divided among another number of tasks."""
     if isinstance(component, StatefulBolt):

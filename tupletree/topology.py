@@ -32,6 +32,7 @@ from tupletree.component import (
     has_known_keys,
     is_divisible,
     keeps_state,
+    state_form,
 )
 from tupletree.config import encode_conf
 from tupletree.declarer import (
@@ -273,11 +274,6 @@ def _declared(component_id: str, component: Component) -> dict[str, Stream]:
     return declarer.streams
 
 
-def _state_form(component: Component) -> str:
-    """Return the name of the nearest class of the library, which decides what lies in the component's state."""
-    return next(one.__name__ for one in type(component).__mro__ if one.__module__.partition(".")[0] == "tupletree")
-
-
 def _encode(definition: Definition, objects: bool = True) -> topology_pb2.ComponentSpec:
     try:
         conf_json = encode_conf(definition.conf) if definition.conf else ""
@@ -293,7 +289,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
         keeps_state=keeps_state(definition.component),
         fixed_tasks=keeps_state(definition.component) and not is_divisible(definition.component),
         checks_keys=isinstance(definition.component, StatefulBolt) and not has_known_keys(definition.component),
-        state_form=_state_form(definition.component) if keeps_state(definition.component) else "",
+        state_form=state_form(definition.component),
         outputs=[
             topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
             for stream in definition.outputs.values()

@@ -103,6 +103,7 @@ async def give_up(
     log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
     message = component_error(launch, component, task, error, clause)
     message.ended_worker = True
+    message.first_task = min((first for _, first, _ in launch.tasks), default=1)
     await store_error(store, launch.topology_id, message)
     return 1
 

@@ -21,7 +21,7 @@ def figures(state: ClusterState, leader_state: LeaderState, ackers: int, dead: i
                 name=record.name,
                 status=STATUSES[max(0, record.status - 1)],
                 workers=len(slots),
-                ready=sum(leader_state.is_ready(record.id, slot, now_s) for slot in slots),
+                ready=sum(leader_state.is_ready(record.id, slot, run, now_s) for slot, run in slots.items()),
                 is_unscheduled=bool(
                     leader_state.failed_writes.reason(record.id) or unscheduled(record, assignment, free)
                 ),

@@ -81,16 +81,15 @@ class LeaderState:
             return 0.0
         return min(_MAX_REPORT_S, self.liveness.workers / _REPORTS_PER_S)
 
-    def is_ready(self, topology_id: str, slot: Slot, now_s: float) -> bool:
-        """True if the worker in a slot has recently reported that it is ready."""
-        reported = self.reports.get((topology_id, slot))
-        return reported is not None and reported.report.ready and now_s - reported.at_s <= _FRESH_S
+    def is_ready(self, topology_id: str, slot: Slot, executors: Collection[Executor], now_s: float) -> bool:
+        """True if the worker in a slot has recently reported that it is ready, and runs tasks of these executors alone.
 
-    def runs(self, topology_id: str, slot: Slot, executors: Iterable[Executor], now_s: float) -> bool:
-        """True if the worker in a slot is ready, and runs these executors."""
-        if not self.is_ready(topology_id, slot, now_s):
+        The last report can be that of a worker which another one replaces.
+        """
+        reported = self.reports.get((topology_id, slot))
+        if reported is None or not reported.report.ready or now_s - reported.at_s > _FRESH_S:
             return False
-        return self.reports[topology_id, slot].tasks.issuperset(first for first, _ in executors)
+        return all(any(first <= task <= last for first, last in executors) for task in reported.tasks)
 
     def unfinished(self, topology_id: str) -> int:
         """Number of trees and tuples in flight, by the latest reports of a topology's workers."""

@@ -81,7 +81,7 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
     """
     if record.status == KILLED and not isinstance(request, Kill):
         raise UsageError(f"topology '{record.name}' is being killed; it can only be killed again")
-    if record.pending.HasField("update") and isinstance(request, Rebalance | SetConf | Update | Rollback):
+    if record.pending.HasField("update") and not _may_interrupt(record, request):
         raise UsageError(
             f"topology '{record.name}' is being updated to version {record.pending.update.number}; try again later"
         )
@@ -110,10 +110,7 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
         case SetConf(wait_s=wait_s):
             return configured(record, request, now_s + _wait(record, wait_s))
         case Update() | Rollback():
-            _check_update(record, request)
-            version = request.version if isinstance(request, Update) else record.previous
-            due_unix_s = now_s + _wait(record, request.wait_s)
-            _await_update(after, version, due_unix_s, is_rollback=isinstance(request, Rollback))
+            _change_version(after, request, now_s)
         case SetLogLevels() | SetSampling() | SetTracing():
             return observed(record, request, now_s)
     return after
@@ -161,9 +158,7 @@ def failed_update(record: pb.TopologyRecord, now_s: float) -> pb.TopologyRecord:
     """Return the record of a topology that goes back to the version before an update, whose workers cannot start."""
     after = pb.TopologyRecord()
     after.CopyFrom(record)
-    after.trial_began_unix_s = 0.0
     _await_update(after, record.previous, now_s, is_rollback=True)
-    after.pending.is_taken_back = True
     return after
 
 
@@ -190,6 +185,26 @@ def _await_update(
     record.pending.resume = resume
     record.pending.update.CopyFrom(version)
     record.pending.is_rollback = is_rollback
+    record.pending.is_taken_back = is_rollback and record.trial_began_unix_s > 0
+    record.trial_began_unix_s = 0.0
+
+
+def _change_version(record: pb.TopologyRecord, request: Update | Rollback, now_s: float) -> None:
+    if record.pending.HasField("update"):  # it has not begun: a rollback withdraws it
+        record.status = record.pending.resume
+        record.ClearField("pending")
+        return
+    _check_update(record, request)
+    version = request.version if isinstance(request, Update) else record.previous
+    due_unix_s = now_s + _wait(record, request.wait_s)
+    _await_update(record, version, due_unix_s, is_rollback=isinstance(request, Rollback))
+
+
+def _may_interrupt(record: pb.TopologyRecord, request: Request) -> bool:
+    """True if a request can be made while an update waits. A rollback withdraws the update."""
+    if isinstance(request, Rollback):
+        return not record.pending.is_rollback
+    return not isinstance(request, Rebalance | SetConf | Update)
 
 
 def _check_update(record: pb.TopologyRecord, request: Update | Rollback) -> None:

@@ -17,6 +17,7 @@ from tupletree._address import split_address
 from tupletree._coord import paths
 from tupletree._coord.leader import LeaderElection, Put, Write
 from tupletree._coord.store import Store, encode
+from tupletree._coord.versioned import Versioned
 from tupletree._daemon.health import Readiness
 from tupletree._log import event
 from tupletree.errors import AuthorityError, ConflictError, InternalError, TupletreeError, UnavailableError
@@ -77,6 +78,7 @@ class Reconciler:
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._has_trials = False
+        self._since_unix_s = time.time()
         self._stats_store = StatsStore(store, election, leader_state)
         self._timeouts_s: dict[str, float] = {}
         self._state: cluster_state.ClusterState | None = None
@@ -243,19 +245,26 @@ class Reconciler:
         self._has_trials = bool(on_trial)
         ended = False
         for stored in on_trial:
-            record = stored.value
-            errors = await leading.run(self._store.errors, record.id)
-            end = outcome(record, self._are_ready(state, record), errors, time.time())
-            if end is None:
-                continue
-            write = Put(paths.topology(self._store.root, record.id), encode(end.record), stored.version)
-            with contextlib.suppress(ConflictError):  # the next cycle sees what has changed
-                await leading.run(self.write, [write])
-                ended = True
-                event(log, "update.ended", topology=record.id, version=record.version, fault=end.fault or None)
-                if end.fault:
-                    await self._report(record.id, f"version {record.version} is taken back: {end.fault}")
+            try:
+                ended |= await self._end_trial(state, stored)
+            except (AuthorityError, UnavailableError):
+                raise
+            except Exception as error:  # of this topology; a conflict: the next cycle sees what has changed
+                event(log, "update.not_ended", level=logging.WARNING, topology=stored.value.id, cause=error)
         return ended
+
+    async def _end_trial(self, state: cluster_state.ClusterState, stored: Versioned[pb.TopologyRecord]) -> bool:
+        record = stored.value
+        errors = await leading.run(self._store.errors, record.id)
+        end = outcome(record, self._are_ready(state, record), errors, time.time(), self._since_unix_s)
+        if end is None:
+            return False
+        write = Put(paths.topology(self._store.root, record.id), encode(end.record), stored.version)
+        await leading.run(self.write, [write])
+        event(log, "update.ended", topology=record.id, version=record.version, fault=end.fault or None)
+        if end.fault:
+            await self._report(record.id, f"version {record.version} is taken back: {end.fault}")
+        return True
 
     def _are_ready(self, state: cluster_state.ClusterState, record: pb.TopologyRecord) -> bool:
         """True if all executors of a topology are assigned, and every worker is ready with its executors."""
@@ -263,7 +272,7 @@ class Reconciler:
         placement = placement_of(found.value) if found is not None else {}
         placed = sorted(executor for run in placement.values() for executor in run)
         return placed == executors_of_record(record) and all(
-            self.leader_state.runs(record.id, slot, run, now_s) for slot, run in placement.items()
+            self.leader_state.is_ready(record.id, slot, run, now_s) for slot, run in placement.items()
         )
 
     async def _complain(self, topology_id: str, error: Exception) -> None:

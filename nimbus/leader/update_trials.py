@@ -12,6 +12,8 @@ from .lifecycle import failed_update, is_waiting
 
 MAX_TRIAL_S: Final = 600.0
 """An update whose workers are not ready after this time is taken back. A first start may install requirements."""
+GRACE_S: Final = 10.0
+"""A new leader takes no update back before its workers have had this time to report."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,11 @@ class Outcome:
 
 
 def outcome(
-    record: pb.TopologyRecord, is_ready: bool, errors: Iterable[pb.ComponentError], now_unix_s: float
+    record: pb.TopologyRecord,
+    is_ready: bool,
+    errors: Iterable[pb.ComponentError],
+    now_unix_s: float,
+    leads_since_unix_s: float = 0.0,
 ) -> Outcome | None:
     """Return the end of a topology's trial; None while it goes on.
 
@@ -37,16 +43,20 @@ def outcome(
         after.trial_began_unix_s = 0.0
         after.ClearField("earlier")
         return Outcome(after, "")
+    if now_unix_s - leads_since_unix_s < GRACE_S:
+        return None
     fault = next((_sentence(one) for one in sorted(errors, key=_time) if _ends(record, one)), "")
-    if not fault and now_unix_s - record.trial_began_unix_s > MAX_TRIAL_S:
+    if not fault and now_unix_s - max(record.trial_began_unix_s, leads_since_unix_s) > MAX_TRIAL_S:
         fault = f"its workers were not ready after {MAX_TRIAL_S:.0f} s"
     return Outcome(failed_update(record, now_unix_s), fault) if fault else None
 
 
 def _ends(record: pb.TopologyRecord, error: pb.ComponentError) -> bool:
-    """True if a worker of the update ended with this error, or could not be started. Workers before had lower tasks."""
-    is_earlier = 0 < error.task_id < record.first_task or error.at_unix_s < record.trial_began_unix_s
-    return error.ended_worker and not is_earlier
+    """True if a worker of the update ended with this error, or could not be started.
+
+    Task ids are never used again, so the first one tells the update from what ran before.
+    """
+    return error.ended_worker and error.first_task == record.first_task
 
 
 def _time(error: pb.ComponentError) -> float:

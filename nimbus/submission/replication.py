@@ -28,7 +28,7 @@ from tupletree.v1.topology_pb2 import Presence, TopologyRecord, TopologyVersion
 from ..leader import lifecycle
 from ..rpc_clients import address_of
 from ..threads import disk
-from ..updates import versions_of
+from ..updates import needed_versions, versions_of
 from .blob_store import BlobStore
 
 log = logging.getLogger("tupletree.nimbus")
@@ -66,7 +66,7 @@ class Replication:
             for one in live:
                 for version in await disk.run(self._lacking, versions_of(one)):
                     is_lacking = await disk.run(self._lacking, [version])  # another topology can have the same bundle
-                    if is_lacking and not await self._fetch(version) and version not in (one.previous, one.earlier):
+                    if is_lacking and not await self._fetch(version) and version in needed_versions(one):
                         missing.append(one)
             await disk.run(self._sweep, records, in_use)
             return missing

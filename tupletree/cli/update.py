@@ -102,7 +102,7 @@ def update(
         if not as_json:
             click.echo(_shown(answer, dry_run))
         pending = answer.record.pending
-        if follow and pending is not None and pending.update is not None:
+        if follow and not dry_run and pending is not None and pending.update is not None:
             record = _follow(client, answer.record, pending.update.number)
             _print_end(record, time.monotonic() - began_s, as_json)
         elif as_json:
@@ -119,6 +119,7 @@ def rollback(client: NimbusClient, name: str, wait_s: float | None, follow: bool
     """Let a topology go back to what ran before its last update. Its states and positions stay.
 
     The configuration and the numbers of workers, executors and tasks go back too. A second rollback undoes the first.
+    An update that still waits for tuples in flight is withdrawn.
 
     \b
     Example:
@@ -126,31 +127,36 @@ def rollback(client: NimbusClient, name: str, wait_s: float | None, follow: bool
     """
     began_s = time.monotonic()
     record = client.rollback(name, wait_s)
-    assert record.pending is not None and record.pending.update is not None
-    number = record.pending.update.number
+    number = record.version
+    if record.pending is not None and record.pending.update is not None:
+        number = record.pending.update.number
+    else:
+        follow = False  # the update was withdrawn
     if follow:
         _print_end(_follow(client, record, number), time.monotonic() - began_s, as_json)
     elif as_json:
         print_json({"name": name, "version": number})
     else:
-        click.echo(f"{name} goes back to version {number}")
+        click.echo(f"{name} goes {'back to' if record.pending is not None else 'on with'} version {number}")
 
 
 def _follow(client: NimbusClient, asked: TopologyRecord, number: int) -> TopologyRecord:
     """Wait until a topology runs a version. Raises UnavailableError if it does not come to that."""
     while True:
         time.sleep(_POLL_S)
-        record = next((one.record for one in client.list() if one.record.id == asked.id), None)
-        if record is None or record.status == "KILLED":
+        found = next((one for one in client.list() if one.record.id == asked.id), None)
+        if found is None or found.record.status == "KILLED":
             raise NotFoundError(f"topology '{asked.name}' was killed during the update")
-        if record.pending is not None and record.pending.update is not None:
+        record = found.record
+        is_pending = record.pending is not None and record.pending.update is not None
+        is_ready = 0 < found.workers_used == found.workers_ready
+        if is_pending or record.trial_began_unix_s or not is_ready:
             continue
-        if record.version == number and not record.trial_began_unix_s:
+        if record.version == number:
             return record
-        if record.version != number:
-            errors = client.describe(asked.name).errors
-            why = (one.message for one in errors if one.message.startswith(f"version {number} is taken back"))
-            raise UnavailableError(next(why, f"version {number} is taken back") + f"; {asked.name} goes on as before")
+        errors = client.describe(asked.name).errors
+        why = (one.message for one in errors if one.message.startswith(f"version {number} is taken back"))
+        raise UnavailableError(next(why, f"version {number} is taken back") + f"; {asked.name} goes on as before")
 
 
 def _print_end(record: TopologyRecord, seconds: float, as_json: bool) -> None:
@@ -167,14 +173,14 @@ def _shown(answer: TopologyUpdate, dry_run: bool) -> str:
     lines += [f"component {one} ends" for one in answer.removed]
     if pending is not None and pending.update is not None:
         then = pending.update
+        lines += ["its code changes"] if then.bundle_sha256 != record.bundle_sha256 else []
+        lines += [f"workers: {then.workers} instead of {record.workers}"] if then.workers != record.workers else []
         lines += [
             f"component {one} has {count} tasks instead of {record.tasks[one]}"
             for one, count in sorted(then.tasks.items())
             if record.tasks.get(one, count) != count
         ]
-        lines.insert(0, f"{record.name} is updated to version {then.number}")
-    elif dry_run:
-        lines.insert(0, f"{record.name} can be updated")
+        lines.insert(0, f"{record.name} {'would be' if dry_run else 'is'} updated to version {then.number}")
     else:
         lines.insert(0, f"{record.name} runs this already: nothing changes")
     if answer.conf_keys:

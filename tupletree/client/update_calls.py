@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.client.leader import LeaderCalls
@@ -11,16 +11,13 @@ from tupletree.client.results.topology import TopologyRecord, TopologyUpdate
 from tupletree.client.upload import AnyPath, Progress, packed, warn_of_spouts
 from tupletree.config import TopologyConf
 from tupletree.topology import Topology, check_topology_name
-from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
+from tupletree.v1 import nimbus_pb2
 
 _CALL_S: Final = 10.0
 
 
 class UpdateCalls(LeaderCalls):
     """The part of ``NimbusClient`` that updates topologies."""
-
-    def _change(self, invoke: Callable[[nimbus_pb2_grpc.NimbusStub], nimbus_pb2.TopologyReply]) -> TopologyRecord:
-        raise NotImplementedError
 
     def _checked_settings(self, topology: Topology, conf: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
@@ -74,9 +71,15 @@ class UpdateCalls(LeaderCalls):
     def rollback(self, name: str, wait_secs: float | None = None) -> TopologyRecord:
         """Let a topology go back to what ran before its last update or rollback; its states and positions stay.
 
+        An update that still waits for tuples in flight is withdrawn: nothing is pending in the record then.
+
         Raises:
             NotFoundError: there is no topology with that name.
-            UsageError: the topology was never updated, or is being updated or rebalanced.
+            UsageError: the topology was never updated, or is being rebalanced.
+            UnavailableError: there is no leader, or the leader was lost during the call. In the second case,
+                ``describe`` shows whether the topology goes back.
         """
         request = request_of(nimbus_pb2.RollbackRequest, name=name, wait_s=seconds(wait_secs))
-        return self._change(lambda stub: stub.Rollback(request, timeout=_CALL_S))
+        # Not repeated: a second rollback would undo the first.
+        reply = self._call(lambda stub: stub.Rollback(request, timeout=_CALL_S), retry=False)
+        return TopologyRecord.of(reply.record)

@@ -105,6 +105,11 @@ class CoordinatorSpout(Spout):
         declarer.declare_stream(COMMIT.id, self.commit_stream.fields)
 
     @property
+    def _state_form(self) -> str:
+        """The owner of the stored progress: an update must go on with the same."""
+        return f"{type(self.spout).__name__} of {self.transactional_id!r}"
+
+    @property
     def commit_stream(self) -> Stream:
         """The stream of commit tuples."""
         return GROUP_COMMIT if self.commits_in_groups else COMMIT

@@ -414,7 +414,7 @@ class WorkerPresence(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., launched_unix_s: _Optional[float] = ...) -> None: ...
 
 class ComponentError(_message.Message):
-    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback", "count", "first_unix_s", "ended_worker")
+    __slots__ = ("component_id", "task_id", "host", "port", "at_unix_s", "message", "traceback", "count", "first_unix_s", "ended_worker", "first_task")
     COMPONENT_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -425,6 +425,7 @@ class ComponentError(_message.Message):
     COUNT_FIELD_NUMBER: _ClassVar[int]
     FIRST_UNIX_S_FIELD_NUMBER: _ClassVar[int]
     ENDED_WORKER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TASK_FIELD_NUMBER: _ClassVar[int]
     component_id: str
     task_id: int
     host: str
@@ -435,7 +436,8 @@ class ComponentError(_message.Message):
     count: int
     first_unix_s: float
     ended_worker: bool
-    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ..., ended_worker: bool = ...) -> None: ...
+    first_task: int
+    def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ..., ended_worker: bool = ..., first_task: _Optional[int] = ...) -> None: ...
 
 class TaskState(_message.Message):
     __slots__ = ("index", "committed", "entries", "has_more")

@@ -88,6 +88,8 @@ def test_states_and_positions_go_on_with_other_code(
     second += ["--drop-state", "total"]
     [dry] = console.lines("update", "lines", *second, "--dry-run")
     assert dry == {"added": ["again"], "removed": ["total"], "conf_keys": []}
+    assert "lines would be updated to version 1" in console("update", "lines", *second, "--dry-run")
+    assert scene.record().pending is None
     scene.write()
     done = console.json("update", "lines", *second)
     assert (done["name"], done["version"]) == ("lines", 1)

@@ -61,7 +61,7 @@ def seen(state: LeaderState, now_s: float) -> list[object]:
         found.task_counts(TASKS, 600, now_s),
         found.standstill(TASKS, 2.0),
         sorted((one.task_id, one.status_json) for one in found.statuses(TASKS, now_s)),
-        state.is_ready("t", SLOT, now_s),
+        state.is_ready("t", SLOT, PLACEMENTS["t"][SLOT], now_s),
     ]
 
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planner_snapshots import cluster, settled
 
-from tupletree import BasicBolt, StatefulBolt, Topology, TopologyBuilder, config
+from tupletree import BasicBolt, BasicStatefulBolt, StatefulBolt, Topology, TopologyBuilder, config
+from tupletree._coord.forms import encode
 from tupletree.connectors.files import FileSpout
 from tupletree.errors import UsageError
 from tupletree.keyed import KeyedProcess
-from tupletree.nimbus.conf_changes import SetConf
+from tupletree.nimbus.conf_changes import MAX_RECORD_BYTES, SetConf
 from tupletree.nimbus.leader.lifecycle import (
     ACTIVE,
     KILLED,
@@ -45,6 +46,8 @@ from tupletree.nimbus.updates import (
     versions_of,
 )
 from tupletree.testing import FeederSpout
+from tupletree.transactional import TransactionalTopologyBuilder
+from tupletree.transactional.memory import MemoryTransactionalSpout
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -54,10 +57,15 @@ OWN = "my.key"
 SQLITE = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": "/states"}}
 
 
+REDIS = {"topology.state.provider": "redis"}
 MEMORY = {"topology.state.provider": "memory", "topology.state.provider.config": {}}
 
 
 class Count(StatefulBolt):
+    def execute(self, tup: Any) -> None: ...
+
+
+class Simple(BasicStatefulBolt):
     def execute(self, tup: Any) -> None: ...
 
 
@@ -93,7 +101,7 @@ def submitted(header: rpc.SubmitHeader, now_s: float = 1.0) -> pb.TopologyRecord
 
 def version_from(record: pb.TopologyRecord, running: rpc.SubmitHeader, header: rpc.SubmitHeader) -> pb.TopologyVersion:
     version = next_version(record, running.spec, submitted(header, 2.0), header.spec)
-    check_update(record, running.spec, version, header.spec)
+    check_update(record, running.spec, version, header.spec, config.defaults())
     return version
 
 
@@ -231,15 +239,62 @@ def test_a_state_is_discarded_only_if_the_request_says_so() -> None:
     with pytest.raises(UsageError, match="component 'again' keeps a state and is not in the update"):
         version_from(record, first, second)
     version = next_version(record, first.spec, submitted(second), second.spec)
-    check_update(record, first.spec, version, second.spec, ["again"])
+    check_update(record, first.spec, version, second.spec, config.defaults(), ["again"])
+
+
+def test_a_state_in_memory_is_lost_only_if_the_request_says_so() -> None:
+    first, second = submission(words(), **MEMORY), submission(words(), "b" * 64, **MEMORY)
+    record = submitted(first)
+    with pytest.raises(UsageError, match="component 'count' keeps its state in the memory of its workers"):
+        version_from(record, first, second)
+    version = next_version(record, first.spec, submitted(second), second.spec)
+    check_update(record, first.spec, version, second.spec, config.defaults(), ["count"])
+
+
+def test_a_stateful_bolt_may_become_a_basic_one() -> None:
+    for before, after in ((Count(), Simple()), (Simple(), Count())):
+        first = submission(words(before))
+        assert version_from(submitted(first), first, submission(words(after))).number == 1
+
+
+def transfers(transactional_id: str) -> rpc.SubmitHeader:
+    builder = TransactionalTopologyBuilder(transactional_id, "words", MemoryTransactionalSpout([[["a"]]], ["word"], 1))
+    builder.set_bolt("print", Print()).shuffle_grouping("words")
+    return submission(builder.create_topology())
+
+
+def test_a_transactional_topology_goes_on_under_its_id() -> None:
+    first = transfers("pay")
+    record = submitted(first)
+    assert version_from(record, first, first).number == 1
+    with pytest.raises(UsageError, match=r"of 'pay' stores, which a .* of 'pay2' cannot read"):
+        version_from(record, first, transfers("pay2"))
+
+
+def test_a_refusal_shows_no_secret() -> None:
+    first, second = (
+        submission(words(), **{**REDIS, "topology.state.provider.config": {"url": f"redis://:hidden@{host}/0"}})
+        for host in ("old", "new")
+    )
+    with pytest.raises(UsageError, match=r"redis://:\*+@old/0.* cannot make it .*redis://:\*+@new/0"):
+        version_from(submitted(first), first, second)
 
 
 def test_versions_that_do_not_fit_into_the_record_together_are_refused() -> None:
-    headers = [submission(words(), sha256 * 64, **{OWN: sha256 * 220_000}) for sha256 in "abc"]
+    headers = [submission(words(), sha256 * 64, **{OWN: sha256 * 150_000}) for sha256 in "abc"]
     record = submitted(headers[0])
     record = updated(record, version_from(record, headers[0], headers[1]), 0.0)
     with pytest.raises(UsageError, match="would take more than 600000 bytes in ZooKeeper"):
         version_from(record, headers[1], headers[2])
+
+
+def test_the_way_back_fits_into_zookeeper_whatever_is_accepted() -> None:
+    first, second = (submission(words(), sha256 * 64, **{OWN: '"' * 20_000}) for sha256 in "ab")
+    record = submitted(first)
+    trial = rebalanced(ask(record, Update(record, version_from(record, first, second), 0), 100), 100)
+    assert len(encode(failed_update(trial, 101))) <= MAX_RECORD_BYTES
+    with pytest.raises(UsageError, match="would take more than 600000 bytes in ZooKeeper"):
+        version_from(record, first, submission(words(), "b" * 64, **{OWN: '"' * 120_000}))
 
 
 def test_a_single_task_may_be_grouped_by_other_fields() -> None:
@@ -252,11 +307,16 @@ def test_requests_during_an_update_are_refused_but_for_those_that_cannot_harm() 
     record = submitted(FIRST)
     update = Update(record, version_from(record, FIRST, SECOND), 7)
     waits = ask(record, update, 100)
-    for request in (Rebalance(0, 3, {}), SetConf('{"my.key": 3}', (), 0), update, Rollback(0)):
+    for request in (Rebalance(0, 3, {}), SetConf('{"my.key": 3}', (), 0), update):
         with pytest.raises(UsageError, match="is being updated to version 1; try again later"):
             ask(waits, request, 101)
     assert ask(waits, Activate(), 101).pending.update == waits.pending.update
     assert ask(waits, Kill(0), 101).status == KILLED
+    assert ask(waits, Rollback(0), 101) == record, "it is withdrawn"
+    after = on_trial()
+    after.trial_began_unix_s = 0.0
+    with pytest.raises(UsageError, match="is being updated to version 0; try again later"):
+        ask(ask(after, Rollback(5), 101), Rollback(5), 102)
     rebalancing = ask(record, Rebalance(5, 3, {}), 100)
     with pytest.raises(UsageError, match="is being rebalanced"):
         ask(rebalancing, update, 101)
@@ -272,8 +332,8 @@ def test_requests_during_an_update_are_refused_but_for_those_that_cannot_harm() 
 
 
 def error(**fields: Any) -> pb.ComponentError:
-    given = {"component_id": "count", "task_id": 5, "host": "h", "port": 1, "at_unix_s": 101.0, "message": "boom"}
-    return pb.ComponentError(**{"ended_worker": True, **given, **fields})
+    given = {"component_id": "count", "host": "h", "port": 1, "at_unix_s": 101.0, "message": "boom"}
+    return pb.ComponentError(**{"ended_worker": True, "first_task": 5, **given, **fields})
 
 
 def test_a_trial_ends_when_all_workers_are_ready() -> None:
@@ -288,7 +348,7 @@ def test_a_trial_ends_when_all_workers_are_ready() -> None:
 def test_an_update_whose_worker_cannot_start_is_taken_back() -> None:
     record = on_trial()
     assert record.first_task == 5
-    harmless = [error(task_id=2), error(at_unix_s=99.0), error(ended_worker=False)]
+    harmless = [error(first_task=1, at_unix_s=103.0), error(first_task=0), error(ended_worker=False)]
     assert outcome(record, False, harmless, 101) is None
     end = outcome(record, False, [*harmless, error(at_unix_s=103.0, message="later"), error()], 104)
     assert end is not None and end.fault == "count at h:1: boom"
@@ -297,6 +357,23 @@ def test_an_update_whose_worker_cannot_start_is_taken_back() -> None:
     assert (back.status, back.trial_began_unix_s, back.HasField("previous"), back.last_version) == (ACTIVE, 0, False, 1)
     late = outcome(record, False, [], 101 + MAX_TRIAL_S)
     assert late is not None and late.fault == "its workers were not ready after 600 s"
+
+
+def test_a_new_leader_lets_the_workers_report_first() -> None:
+    record = on_trial(100)
+    assert outcome(record, False, [error()], 1009, leads_since_unix_s=1000) is None
+    assert outcome(record, True, [error()], 1009, leads_since_unix_s=1000) is not None
+    assert outcome(record, False, [], 1000 + MAX_TRIAL_S, leads_since_unix_s=1000) is None
+    assert outcome(record, False, [], 1001 + MAX_TRIAL_S, leads_since_unix_s=1000) is not None
+
+
+def test_a_rollback_in_the_trial_leaves_the_way_back_as_it_was() -> None:
+    first = on_trial()
+    first.trial_began_unix_s = 0.0
+    second = rebalanced(ask(first, Update(first, version_from(first, SECOND, FIRST), 0), 200), 200)
+    back = rebalanced(ask(second, Rollback(0), 201), 201)
+    assert [one.number for one in versions_of(back)] == [1, 0]
+    assert back.previous == first.previous and not back.trial_began_unix_s
 
 
 def test_an_update_that_is_taken_back_leaves_the_way_back_as_it_was() -> None:

@@ -91,9 +91,16 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
     ("localized, so launch", slot(Localizing(A)), BundleReady("sha-a", "w1"), Launching(A, "w1"), [Launch(A, "w1")]),
     ("another bundle is not ours", slot(Localizing(A)), BundleReady("sha-b", "w1"), Localizing(A), []),
     (
-        "localizing fails",
+        "localizing fails for the moment",
         slot(Localizing(A)),
         BundleFailed("sha-a", "no"),
+        Delayed(A, NOW + 1),
+        [ReportError(A, "no")],
+    ),
+    (
+        "the bundle cannot be used",
+        slot(Localizing(A)),
+        BundleFailed("sha-a", "no", True),
         Delayed(A, NOW + 1),
         [ReportError(A, "no", True)],
     ),

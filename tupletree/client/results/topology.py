@@ -192,7 +192,7 @@ class TopologyUpdate(Result):
 
     Attributes:
         record: after the request; ``record.pending.update`` is what the topology goes on with. None there: the update
-            changes nothing, or was only checked.
+            changes nothing. If the update was only checked, the record as it would be.
         added: components that are new, ascending.
         removed: components that end, ascending.
         conf_keys: keys of the configuration with another value, ascending.
@@ -256,7 +256,7 @@ class ComponentSpec(Result):
         keeps_state: true for a bolt with a state, and for a spout with a position.
         fixed_tasks: true if these cannot be divided among another number of tasks.
         checks_keys: true if nothing but a check of several tasks shows whether its keys are those of the grouping.
-        state_form: of a component that keeps a state, the class of the library that decides what lies in it.
+        state_form: of a component that stores anything, what decides how that is read.
     """
 
     id: str
@@ -354,6 +354,7 @@ class ComponentError(Result):
         count: the occurrences at this host and port since ``first_unix_s``; 0: one.
         first_unix_s: the time of the first occurrence; 0: ``at_unix_s``.
         ended_worker: True if a worker ended because of it, or could not be started.
+        first_task: likewise, the lowest task id of the version of the topology that the worker was to run.
     """
 
     component_id: str
@@ -366,6 +367,7 @@ class ComponentError(Result):
     count: int
     first_unix_s: float
     ended_worker: bool
+    first_task: int
     raw: topology_pb2.ComponentError = field(repr=False, compare=False)
 
 
