@@ -158,7 +158,7 @@ def check_update(
     conf = {**cluster_conf, **json.loads(version.conf_json)}
     for name, component in before.items():
         if name in after:
-            _check_component(component, after[name], version.tasks[name])
+            _check_component(component, after[name], max(record.tasks[name], version.tasks[name]))
         if component.keeps_state and name not in drop_states:
             _check_kept(component, name in after, conf)
     if CHECKPOINT_SPOUT in version.tasks:

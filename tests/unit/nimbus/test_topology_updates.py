@@ -301,6 +301,10 @@ def test_a_single_task_may_be_grouped_by_other_fields() -> None:
     first = submission(words(parallelism=1))
     record = submitted(first)
     assert version_from(record, first, submission(words(parallelism=1, fields=("user",)))).number == 1
+    for before, after in ((2, 1), (1, 2)):
+        first = submission(words(parallelism=before))
+        with pytest.raises(UsageError, match="entries would be looked for in other tasks"):
+            version_from(submitted(first), first, submission(words(parallelism=after, fields=("user",))))
 
 
 def test_requests_during_an_update_are_refused_but_for_those_that_cannot_harm() -> None:
