@@ -33,12 +33,18 @@ REFUSED = frozenset({500, 501, 502, 505})
 
 
 class HttpFuzzer:
-    """Inputs for one port. ``paths``: what it serves, ``{name}`` standing for a value out of ``values``."""
+    """Inputs for one port. ``paths``: what it serves, ``{name}`` standing for a value out of ``values``.
 
-    def __init__(self, port: int, paths: Sequence[str], values: Sequence[str], rng: random.Random) -> None:
+    ``spared``: values that only requests to read have in their paths, as what they name has to go on.
+    """
+
+    def __init__(
+        self, port: int, paths: Sequence[str], values: Sequence[str], rng: random.Random, spared: Sequence[str] = ()
+    ) -> None:
         self._port = port
         self._paths = paths
         self._values = values
+        self._read_values = [*values, *spared]
         self._rng = rng
 
     async def run(self, inputs: int, outcome: Outcome) -> None:
@@ -68,7 +74,7 @@ class HttpFuzzer:
     def _request(self) -> bytes:
         rng = self._rng
         method = rng.choice(METHODS)
-        target = self._target()
+        target = self._target(self._read_values if method in ("GET", "HEAD") else self._values)
         headers = [("host", "127.0.0.1"), ("connection", "close"), *rng.sample(HEADERS, rng.randrange(4))]
         body = b"" if method in ("GET", "HEAD") and rng.random() < 0.9 else make_body(rng, self._values)
         if body or method not in ("GET", "HEAD"):
@@ -77,18 +83,18 @@ class HttpFuzzer:
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         return "\r\n".join(lines).encode("utf-8", "surrogatepass") + body
 
-    def _target(self) -> str:
+    def _target(self, values: Sequence[str]) -> str:
         rng = self._rng
         parts = [
-            self._text() if part.startswith("{") or rng.random() < 0.03 else part
+            self._text(values) if part.startswith("{") or rng.random() < 0.03 else part
             for part in rng.choice(self._paths).split("/")
         ]
-        query = "&".join(f"{rng.choice(QUERIES)}={self._text()}" for _ in range(rng.choice((0, 0, 1, 2, 3))))
+        query = "&".join(f"{rng.choice(QUERIES)}={self._text(values)}" for _ in range(rng.choice((0, 0, 1, 2, 3))))
         return "/".join(parts) + (f"?{query}" if query else "")
 
-    def _text(self) -> str:
+    def _text(self, values: Sequence[str]) -> str:
         rng = self._rng
-        text = rng.choice(self._values) if rng.random() < 0.7 else rng.choice(TEXTS)[:3000]
+        text = rng.choice(values) if rng.random() < 0.7 else rng.choice(TEXTS)[:3000]
         return quote(text, safe="" if rng.random() < 0.8 else "/:?&=") if rng.random() < 0.95 else "%zz%00%ff"
 
 

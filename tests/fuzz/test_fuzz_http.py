@@ -37,8 +37,9 @@ def test_every_request_is_answered(
 ) -> None:
     process = next(p for p in cluster.processes if p.role == role and p.topology_id[:6] in ("", "steady"))
     paths = [*COMMON, "/ledger", *described(process.http_port) * 3]
+    steady, victim = words["topology_id"]
     values = [
-        *map(str, words["topology_id"]),
+        victim,
         *words["name"],
         "ticks",
         "swallow",
@@ -49,7 +50,7 @@ def test_every_request_is_answered(
         "10",
     ]
     inputs = round(INPUTS * SHARE[role])
-    fuzzer = HttpFuzzer(process.http_port, paths, values, random.Random(f"{role} {INPUTS}"))
+    fuzzer = HttpFuzzer(process.http_port, paths, values, random.Random(f"{role} {INPUTS}"), [steady])
     outcome, memory = Outcome(), MemoryWatch(process.pid)
     for _ in range(PARTS):
         loop.run(fuzzer.run(inputs // PARTS, outcome))
