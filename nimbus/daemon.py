@@ -115,27 +115,25 @@ class NimbusDaemon:
         listener: socket.socket,
     ) -> Presence:
         """Serve gRPC and HTTP; return the presence that names the ports."""
-        config, store, http_port = self._config, session.store, int(listener.getsockname()[1])
+        config, store, blobs, metrics = self._config, session.store, self._blobs, self._metrics
 
         async def find_topology(by: str, named: Any) -> Acl | None:
             return await asyncio.to_thread(find_acl, store, by, str(named))
 
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
         gate = Gatekeeper(current(), find_topology, audit)
-        leader_api = LeaderApi(known, store, self._blobs, config.conf, self._version)
+        leader_api = LeaderApi(known, store, blobs, config.conf, self._version)
         state_queries = StateQueries(leader_api)
         ends.push_async_callback(state_queries.close)
-        submissions = Submissions(config, store, self._blobs, replication)
+        submissions = Submissions(config, store, blobs, replication)
         updates = UpdateRequests(config, store, leader_api, submissions)
-        service = NimbusService(
-            leader_api, state_queries, known, submissions, updates, self._blobs, self._metrics, config.conf
-        )
+        service = NimbusService(leader_api, state_queries, known, submissions, updates, blobs, metrics, config.conf)
         add = functools.partial(add_NimbusServicer_to_server, service)
         rpc = await start_server([add], config.bind_host, config.grpc_port, self._readiness, gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(rpc.stop, _GRACE_S)
         application = WebApplication(
             self._readiness,
-            self._metrics,
+            metrics,
             leader_api,
             state_queries,
             known,
@@ -143,7 +141,7 @@ class NimbusDaemon:
             config,
             gate,
             self._version,
-            http_port,
+            int(listener.getsockname()[1]),
         )
         http = WebServer(application.asgi, tls=self._http_tls(gate))
         ends.push_async_callback(http.stop)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree.cli.options import client_options, json_option, names_argument
+from tupletree.cli.options import client_options, json_option, names_argument, wait_option
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("kill")
 @names_argument
-@click.option(
-    "-w",
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
-)
+@wait_option
 @json_option
 @client_options
 def command(client: NimbusClient, names: tuple[str, ...], wait_s: float | None, as_json: bool) -> None:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+wait_option = click.option(
+    "-w",
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
+)
+
 
 def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
     from tupletree.cli.name_completion import complete_names

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tupletree.cli.options import client_options, complete_components, json_option, name_argument
+from tupletree.cli.options import client_options, complete_components, json_option, name_argument, wait_option
 from tupletree.cli.record import print_records
 
 if TYPE_CHECKING:
@@ -32,14 +32,7 @@ if TYPE_CHECKING:
     shell_complete=complete_components,
     help="Tasks of a component; may be repeated. Its state is divided anew.",
 )
-@click.option(
-    "-w",
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
-)
+@wait_option
 @json_option
 @client_options
 def command(

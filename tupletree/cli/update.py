@@ -14,6 +14,7 @@ from tupletree.cli.options import (
     json_option,
     name_argument,
     nimbus_option,
+    wait_option,
 )
 from tupletree.cli.output import message_dict, print_json
 from tupletree.cli.submit import client_overrides, file_options, told, topology_conf, upload_progress
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
 
 _POLL_S: Final = 0.3
 
-wait_option = click.option(
-    "-w",
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Maximum wait for tuples in flight; default: the topology's message timeout.",
-)
 follow_option = click.option(
     "--follow/--no-follow", default=True, help="Wait until all new workers have started; that is the default."
 )
@@ -101,12 +94,7 @@ def update(
             )
         if not as_json:
             click.echo(_shown(answer, dry_run))
-        pending = answer.record.pending
-        if follow and not dry_run and pending is not None and pending.update is not None:
-            record = _follow(client, answer.record, pending.update.number)
-            _print_end(record, time.monotonic() - began_s, as_json)
-        elif as_json:
-            print_json({key: value for key, value in message_dict(answer.raw).items() if key != "record"})
+        _end(client, answer, follow and not dry_run, began_s, as_json)
 
 
 @click.command("rollback")
@@ -138,6 +126,15 @@ def rollback(client: NimbusClient, name: str, wait_s: float | None, follow: bool
         print_json({"name": name, "version": number})
     else:
         click.echo(f"{name} goes {'back to' if record.pending is not None else 'on with'} version {number}")
+
+
+def _end(client: NimbusClient, answer: TopologyUpdate, follow: bool, began_s: float, as_json: bool) -> None:
+    pending = answer.record.pending
+    if follow and pending is not None and pending.update is not None:
+        record = _follow(client, answer.record, pending.update.number)
+        _print_end(record, time.monotonic() - began_s, as_json)
+    elif as_json:
+        print_json({key: value for key, value in message_dict(answer.raw).items() if key != "record"})
 
 
 def _follow(client: NimbusClient, asked: TopologyRecord, number: int) -> TopologyRecord:
