@@ -21,6 +21,7 @@ from tupletree._compiled import NOT_COMPILED
 from tupletree._coord.acls import open_nodes
 from tupletree._coord.owners import find_acl
 from tupletree._coord.session import credentials
+from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
@@ -115,13 +116,8 @@ class NimbusDaemon:
         listener: socket.socket,
     ) -> Presence:
         """Serve gRPC and HTTP; return the presence that names the ports."""
-        config, store, blobs, metrics = self._config, session.store, self._blobs, self._metrics
-
-        async def find_topology(by: str, named: Any) -> Acl | None:
-            return await asyncio.to_thread(find_acl, store, by, str(named))
-
-        audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
-        gate = Gatekeeper(current(), find_topology, audit)
+        config, store, http_port = self._config, session.store, int(listener.getsockname()[1])
+        blobs, metrics, gate = self._blobs, self._metrics, self._gatekeeper(store)
         leader_api = LeaderApi(known, store, blobs, config.conf, self._version)
         state_queries = StateQueries(leader_api)
         ends.push_async_callback(state_queries.close)
@@ -141,7 +137,7 @@ class NimbusDaemon:
             config,
             gate,
             self._version,
-            int(listener.getsockname()[1]),
+            http_port,
         )
         http = WebServer(application.asgi, tls=self._http_tls(gate))
         ends.push_async_callback(http.stop)
@@ -156,6 +152,16 @@ class NimbusDaemon:
             pid=os.getpid(),
             not_compiled=NOT_COMPILED,
         )
+
+    def _gatekeeper(self, store: Store) -> Gatekeeper:
+        """Return what judges and notes each call."""
+        config = self._config
+
+        async def find_topology(by: str, named: Any) -> Acl | None:
+            return await asyncio.to_thread(find_acl, store, by, str(named))
+
+        audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
+        return Gatekeeper(current(), find_topology, audit)
 
     def _http_tls(self, gate: Gatekeeper) -> ssl.SSLContext | None:
         """Return the TLS context for HTTP, reloaded when its files change; None without TLS."""
