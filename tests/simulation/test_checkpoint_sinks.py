@@ -10,7 +10,6 @@ The rows are compared with the committed positions of the spouts at the end of e
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+from broken_rules import Search
 from checkpoint_nouns import NEVER, Rules, Violation
 from checkpoint_sinks import SimulatedSink, Table, Write
 from checkpoint_world import World
@@ -179,26 +179,11 @@ BROKEN: dict[str, Rules] = {
     "tells initialised bolts alone": Rules(stateful=TellsInitialisedBoltsAlone, shape=SHAPE),
 }
 
-
-FOUND_BY = {
-    "writes from memory": 13,
-    "each life is an owner": 9,
-    "tries once": 7,
-    "notes apart": 4,
-    "looks for no note": 5,
-    "takes older transactions": 5,
-    "tells initialised bolts alone": 9,
-}
-"""The seeds at which the search for a broken rule starts, if not at 0."""
+SEARCH = Search(
+    "test_checkpoint_sinks", World, Violation, {broken: (rules, WRITTEN) for broken, rules in BROKEN.items()}, 400
+)
 
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_rule_is_found(broken: str) -> None:
-    first = FOUND_BY.get(broken, 0)
-    for seed in range(first, first + 400):
-        try:
-            World(seed, BROKEN[broken]).run()
-        except Violation as error:
-            if re.search(WRITTEN, str(error)):
-                return
-    pytest.fail(f"{broken}: no history says that a row is missing or written twice")
+    SEARCH.find(broken, SEARCH.found(broken))

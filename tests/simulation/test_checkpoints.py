@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from broken_rules import Search
 from checkpoint_breaks import BROKEN
 from checkpoint_nouns import Rules, Violation
 from checkpoint_world import World
@@ -107,55 +108,19 @@ def test_a_seed_is_a_whole_history() -> None:
     assert one.steps == two.steps == World(7).run().steps
 
 
-FOUND_BY = {
-    "a record without an epoch": 15,
-    "rolls back after committing": 25,
-    "takes any generation": 3,
-    "takes any number": 127,
-    "holds nothing while it waits": 25,
-    "holds nothing of the next generation": 28,
-    "acts on the first step that comes": 30,
-    "takes steps of any round": 173,
-    "executes at once": 4,
-    "acks steps when they come": 121,
-    "steps overtake": 41,
-    "prepares what is not initialised": 83,
-    "forgets failures": 12,
-    "waits for no ack": 9,
-    "emits what was taken back": 43,
-    "goes on after a rollback": 8,
-    "fails nothing at a rollback": 94,
-    "trusts what it knows": 53,
-    "goes on with what is live": 13,
-    "takes its position later": 89,
-    "sends before it records": 4,
-    "commits what is preparing": 4,
-    "rounds from the start": 7,
-    "first ack is enough": 19,
-    "states are not fenced": 79,
-}
-"""The seeds at which the search for a broken rule starts, if not at 0: the first that finds it. Where a change of the
-simulation moves a find, the search goes on from there, and takes longer until the seed is recorded anew."""
+SEARCH = Search("test_checkpoints", World, Violation, BROKEN, 300)
 
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_rule_is_found(broken: str) -> None:
-    rules, sentence = BROKEN[broken]
-    first = FOUND_BY.get(broken, 0)
-    for seed in range(first, first + 300):
-        try:
-            World(seed, rules).run()
-        except Violation as error:
-            if re.search(sentence, str(error)):
-                return
-    pytest.fail(f"{broken}: no history says that {sentence}")
+    SEARCH.find(broken, SEARCH.found(broken))
 
 
 def test_a_violation_names_its_seed_and_tells_its_story() -> None:
     broken = "holds nothing while it waits"
     rules, _ = BROKEN[broken]
     with pytest.raises(Violation) as caught:
-        for seed in range(FOUND_BY[broken], 300):
+        for seed in range(SEARCH.found(broken), 300):
             run(seed, replace(rules))
     told = str(caught.value)
     assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): .* has counted s\d/\d:\d+ \d+ times, not \d+\n", told)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from broken_rules import Search
 from transaction_breaks import BROKEN
 from transaction_group_breaks import BROKEN_IN_GROUPS
 from transaction_nouns import Rules, Violation
@@ -100,29 +101,22 @@ def test_a_seed_is_a_whole_history() -> None:
     assert one.steps == two.steps == World(7).run().steps
 
 
-FOUND_BY = {
-    "hears of any attempt": 66,
-    "fails one only": 48,
-    "unfenced": 32,
-    "misses nothing": 33,
-    "reports what is not durable": 34,
-    "acks the commit of another": 48,
-}
-"""The seeds at which the search for a broken rule starts, if not at 0."""
+SEARCH = Search(
+    "test_transactions",
+    World,
+    Violation,
+    # What comes of a broken rule is to be found, not what it is.
+    {
+        broken: (replace(rules, looks_inside=False), sentence)
+        for broken, (rules, sentence) in (BROKEN | BROKEN_IN_GROUPS).items()
+    },
+    250,
+)
 
 
-@pytest.mark.parametrize("broken", [*BROKEN, *BROKEN_IN_GROUPS])
+@pytest.mark.parametrize("broken", SEARCH.broken)
 def test_a_broken_rule_is_found(broken: str) -> None:
-    rules, sentence = (BROKEN | BROKEN_IN_GROUPS)[broken]
-    rules = replace(rules, looks_inside=False)  # what comes of it is to be found, not what it is
-    first = FOUND_BY.get(broken, 0)
-    for seed in range(first, first + 250):
-        try:
-            World(seed, rules).run()
-        except Violation as error:
-            if re.search(sentence, str(error)):
-                return
-    pytest.fail(f"{broken}: no history says that {sentence}")
+    SEARCH.find(broken, SEARCH.found(broken))
 
 
 def test_a_violation_names_its_seed_and_tells_the_story_of_its_transaction() -> None:
