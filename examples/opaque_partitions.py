@@ -37,7 +37,7 @@ TAKE = 50  # maximum from each queue for a batch
 
 
 class Machines:
-    """The machines of the queues. The last readable number of an unavailable machine's queue is in a file."""
+    """The machines of the queues. While one is down, a file gives the last number that can be read of its queue."""
 
     def __init__(self, directory: str) -> None:
         self.directory = Path(directory)

@@ -6,7 +6,7 @@
         -c 'topology.state.provider.config={"directory": "/tmp/words"}'
     tupletree checkpoints words
 
-With aligned checkpoints, which include the position of the spout, every count equals the truth. Without the first -c,
+With aligned checkpoints, which include the position of the spout, every count is exact. Without the first -c,
 positions are ignored: failed lines are emitted again, and a spout that was killed starts from the beginning. Then
 counts can be too high, but never too low. A topology submitted again under the same name continues.
 """

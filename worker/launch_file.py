@@ -16,7 +16,7 @@ from tupletree.errors import UsageError
 class LaunchFile:
     """The contents of launch.json. ``conf`` is the daemon's configuration, overridden by the topology's.
 
-    ``tasks``: the first and the last task id of each component, with its name; empty: as the topology was submitted.
+    ``tasks``: the name, the first and the last task id of each component. If empty, the ids of the submission hold.
     """
 
     topology_id: str

@@ -44,7 +44,7 @@ def executor(driver_pid: int) -> int | None:
 
 
 def tasks(driver_pid: int) -> list[int]:
-    """Return the ids of the busy Python workers below a driver."""
+    """Return the process ids of the busy Python workers that a driver's JVM has started."""
     jvm = executor(driver_pid)
     forks = [
         pid

@@ -209,7 +209,7 @@ def _may_interrupt(record: pb.TopologyRecord, request: Request) -> bool:
 
 def _check_update(record: pb.TopologyRecord, request: Update | Rollback) -> None:
     if isinstance(request, Rollback) and not record.HasField("previous"):
-        raise UsageError(f"topology '{record.name}' was not updated: there is nothing to go back to")
+        raise UsageError(f"topology '{record.name}' has no earlier version to go back to")
     if record.status == REBALANCING:
         raise UsageError(f"topology '{record.name}' is being rebalanced; try again when that is done")
     if isinstance(request, Rollback):

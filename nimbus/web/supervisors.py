@@ -111,8 +111,10 @@ class Supervisors:
         if not 0 < seconds <= _MAX_PROFILE_S:
             raise UsageError(f"a profile must last more than 0 and at most {_MAX_PROFILE_S / 60:.0f} minutes")
         key = (place.topology_id, place.host, place.port)
-        if key in self._profiles or len(self._profiles) >= _MAX_PROFILES:
-            raise ConflictError(f"worker {place.host}:{place.port} is being profiled, or {_MAX_PROFILES} others are")
+        if key in self._profiles:
+            raise ConflictError(f"worker {place.host}:{place.port} is already being profiled")
+        if len(self._profiles) >= _MAX_PROFILES:
+            raise ConflictError(f"{_MAX_PROFILES} workers are being profiled, and more at a time are not permitted")
         task = asyncio.create_task(self._profile(reconciler, place, seconds))
         self._profiles[key] = task
         task.add_done_callback(lambda _: self._profiles.pop(key, None))

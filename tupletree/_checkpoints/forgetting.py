@@ -29,10 +29,10 @@ def state_id_of(record: pb.TopologyRecord) -> str | None:
 
 
 def forget(store: StateStore, state_id: str) -> bool:
-    """Remove the stored checkpoint of a state id, which is valid. False if nothing is stored.
+    """Remove the checkpoint that is stored for a valid state id. Return False if none is.
 
     Raises:
-        UsageError: a checkpoint spout has taken over, or has stored a checkpoint, at this moment.
+        UsageError: a checkpoint spout took over, or stored a checkpoint, during the call.
         UnavailableError: the store cannot be reached. The checkpoint is possibly removed: repeat the call.
     """
     if state_id not in store.children(FOLDER):

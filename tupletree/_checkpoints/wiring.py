@@ -94,8 +94,8 @@ def _check_position(definition: Definition) -> None:
         )
     if has and is_generator(definition.component.next_tuple):
         raise TopologyError(
-            f"{definition.title}: {kind.__name__}.next_tuple has a 'yield', and a checkpoint of the spout's position "
-            f"may come before the lines after the 'yield': use 'self.collector.emit([value], msg_id)' instead",
+            f"{definition.title}: {kind.__name__}.next_tuple has a 'yield', and the spout's position may "
+            f"be checkpointed before lines after it have run: use 'self.collector.emit([value], msg_id)' instead",
             component=definition.id,
             field="next_tuple",
         )

@@ -62,7 +62,7 @@ class Leadership:
 
 
 class Store:
-    """The data below one root. Holds only the client and the set of unreadable nodes already logged."""
+    """Access to the data below one root. Holds nothing but the client and which unreadable nodes are logged."""
 
     def __init__(self, client: KazooClient, root: str) -> None:
         self.client = client

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class PostgresAddress:
-    """A database on a PostgreSQL server, 12 or newer, and its pool of connections, which this process shares.
+    """A database on a PostgreSQL server, 12 or newer, with one pool of connections in each process.
 
     Attributes:
         where: server and database for messages, without a password.

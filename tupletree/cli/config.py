@@ -107,7 +107,7 @@ def get_key(
 
     With NAME, print the value that holds in a running topology; without KEY, all its keys with their values, the source
     of each value (default, submission, or changed since), and how each key can be changed: live, with a restart of the
-    workers, or not at all (fixed). Components that set a key themselves follow. Secrets are replaced by stars.
+    workers, or not at all (fixed). Keys that components set come last. Secrets are replaced by stars.
 
     \b
     Examples:

@@ -63,8 +63,8 @@ class PipelineLog(LogSource):
         """Return the end of the batch: it is read once, from ``start`` on, and in lists."""
         if start > end:
             raise FailedException(
-                f"{self.place(partition, start)} is the next, and the directory ends with transaction "
-                f"{end // ROWS - 1:,}: a pipeline whose progress was forgotten needs a new directory"
+                f"{self.place(partition, start)} is to be read next, but the directory ends with transaction "
+                f"{end // ROWS - 1:,}: if the pipeline's progress was forgotten, use a new directory"
             )
         return min(end, (start // ROWS + 1) * ROWS)
 

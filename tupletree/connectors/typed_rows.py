@@ -204,7 +204,8 @@ def _check_values(values: Sequence[Any], field: pa.Field, what: str, null_fault:
     """Raise ValueError if a value is not of a type of Python that the field's type of Arrow stands for."""
     kind, present = field.type, [value for value in values if value is not None]
     if odd := set(map(type, present)) - _accepted(kind):
-        raise ValueError(f"{what} is of type {odd.pop().__qualname__}")
+        wanted = " or ".join(sorted(one.__qualname__ for one in _accepted(kind)))
+        raise ValueError(f"{what} is of type {odd.pop().__qualname__}, not {wanted}")
     if len(present) < len(values) and not field.nullable:
         raise ValueError(null_fault or f"{what} is NULL")
     if _is_list(kind):

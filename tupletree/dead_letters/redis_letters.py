@@ -176,7 +176,7 @@ class RedisLetters(DeadLetterStore):
                 redis.zadd(self._order, {id: 0 if letter is None else letter.at_s})
 
     def _find_earlier_marks(self, redis: Any) -> None:
-        """Once, mark the letters that an earlier version marked in the letter itself."""
+        """Copy the marks that an earlier version kept inside the letters; later calls do nothing."""
         if self._has_earlier_marks:
             for id, data in redis.hscan_iter(self._key, count=_AT_ONCE):
                 letter = self._letter_or_none(id, data)

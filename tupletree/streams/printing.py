@@ -31,4 +31,4 @@ class Row:
         try:
             return self.record(*first, *([value] if is_one else value))
         except TypeError:
-            raise TypeError(f"sink: the parts of {element!r} are not {', '.join(self.record._fields)}") from None
+            raise TypeError(f"sink: {element!r} must have the fields {', '.join(self.record._fields)}") from None

@@ -81,7 +81,7 @@ def test_states_and_positions_go_on_with_other_code(
     console("submit", *scene.source(updated_lines.first(scene.files)), "--name", "lines")
     wait_until(lambda: stored(cluster).txid >= 1, 60, what="a checkpoint is stored")
     console("config", "set", "lines", "topology.max.spout.pending=77")
-    assert "was not updated" in console.refusal("rollback", "lines")
+    assert "no earlier version" in console.refusal("rollback", "lines")
 
     second = [*scene.source(updated_lines.second(scene.files)), "--wait", 5]
     assert "'total' keeps a state and is not in the update" in console.refusal("update", "lines", *second)

@@ -327,7 +327,7 @@ def test_requests_during_an_update_are_refused_but_for_those_that_cannot_harm() 
         ask(ask(on_trial(), Rebalance(5, 3, {}), 101), Rollback(0), 102)
     with pytest.raises(UsageError, match="version 1 of topology 'wc' is still starting"):
         ask(on_trial(), Update(on_trial(), version_of(record), 0), 101)
-    with pytest.raises(UsageError, match="there is nothing to go back to"):
+    with pytest.raises(UsageError, match="has no earlier version to go back to"):
         ask(record, Rollback(0), 100)
     changed = ask(record, SetConf(json.dumps({PENDING: 5}), (), 0), 100)
     with pytest.raises(UsageError, match="was changed while the update was uploaded"):

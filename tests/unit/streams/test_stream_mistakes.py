@@ -67,7 +67,7 @@ RAISING = {
         "from tupletree.connectors.sqlite import SqliteSink\n"
         "sink = SqliteSink('no.db', 'n', {'a': 'int', 'b': 'int', 'c': 'int'}, key='a')\n"
         "numbers.key_by(lambda n: 0).map(lambda n: 100).sink(sink, fields=['a', 'b', 'c'])\nnumbers",
-        "TypeError: sink: the parts of (0, 100) are not a, b, c",
+        "TypeError: sink: (0, 100) must have the fields a, b, c",
     ),
     "update_state": (
         "numbers.key_by(lambda n: n % 2).update_state(lambda state, n: n)",

@@ -109,7 +109,9 @@ def test_batches_that_are_gone_are_told_and_those_that_follow_are_read(directory
     with pytest.raises(DeletedError, match="transaction 1 was deleted unread") as caught:
         read(log, ROWS)
     assert read(log, caught.value.first) == [((3,), 3), ((4,), 4)]
-    with pytest.raises(FailedException, match=r"row 0 of transaction 9 is the next, and the directory ends with .* 4"):
+    with pytest.raises(
+        FailedException, match=r"row 0 of transaction 9 is to be read next, but the directory ends with .* 4"
+    ):
         log.limited(PARTITION, 9 * ROWS, 5 * ROWS, 1)
 
 
