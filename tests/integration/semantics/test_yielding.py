@@ -162,7 +162,7 @@ def test_a_positioned_spout_does_not_yield(cluster: LocalCluster) -> None:
         def restore_state(self, state: int) -> None:
             pass
 
-    with pytest.raises(TopologyError, match=r"spout 'words': Positioned\.next_tuple has a 'yield', and a checkpoint"):
+    with pytest.raises(TopologyError, match=r"spout 'words': Positioned\.next_tuple has a 'yield', and the spout's"):
         cluster.submit("t", counting(Count(), Positioned(itertools.count)).create_topology(), ALIGNED)
 
 
