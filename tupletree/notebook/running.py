@@ -55,7 +55,7 @@ class Running:
         self._began_s = self._shown_s = time.monotonic()
         self._ended_s: float | None = None
         self._errors: list[tuple[str, BaseException]] = []
-        self._counts: dict[str, ComponentCounts] = {}
+        self._counts = {box.id: ComponentCounts() for box in self._graph}
         self._shown_counts = self._counts
         self._table: dict[str, Row] = {}
 
@@ -85,7 +85,7 @@ class Running:
 
     @property
     def counts(self) -> dict[str, ComponentCounts]:
-        """The counts of each component; after the end, the last ones."""
+        """The counts of each component, from the start on, when all are 0; after the end, the last ones."""
         return dict(self._counts)
 
     @property

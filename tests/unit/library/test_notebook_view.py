@@ -102,6 +102,7 @@ def test_a_program_that_has_not_begun_and_one_of_another_type_say_so() -> None:
     builder.source([1], name="numbers").print()
     running = Running(builder)
     assert (repr(running), running.is_running) == ("not started", False)
+    assert running.counts == {"numbers": ComponentCounts()}, "a cell may ask before the first count"
     running.wait()
     assert [box.id for box in graph_of(builder, topology_of(builder))] == ["numbers"]
     with pytest.raises(UsageError, match=r"^a StreamBuilder, a TopologyBuilder or a Topology can run, not a int$"):
