@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tupletree._stores.pool import Connections
+from tupletree._stores.pool import Connections, cut_after
 from tupletree.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -55,10 +55,20 @@ class PostgresAddress:
         place = parts.get("host", "localhost"), parts.get("port", 5432), parts.get("dbname", "")
         self.where = "PostgreSQL at {}:{}, database {!r}".format(*place)
 
-    def use(self, table: str, work: Callable[[Connection], R]) -> R:
-        """Run ``work`` with a connection that nobody else uses meanwhile. Raises the errors of ``translated``."""
-        with self.translated(table):
-            return self._connections().use(work)
+    def use(
+        self, name: str, work: Callable[[Connection], R], *, kind: str = "table", limit_s: float | None = None
+    ) -> R:
+        """Run ``work`` with a connection that nobody else uses meanwhile. Raises the errors of ``translated``.
+
+        ``limit_s``: the time after which the connection is cut, so that ``work`` fails; None: never.
+        """
+
+        def in_time(connection: Connection) -> R:
+            with contextlib.nullcontext() if limit_s is None else cut_after(limit_s, connection.fileno()):
+                return work(connection)
+
+        with self.translated(name, kind=kind):
+            return self._connections().use(in_time)
 
     def connect(self, **options: Any) -> Connection:
         """Open a connection in autocommit mode: each statement is a transaction, unless a transaction was begun.

@@ -14,7 +14,6 @@ from tupletree._sinks.postgres_rows import csv_of
 from tupletree._sinks.postgres_statements import PostgresStatements, staged_rows
 from tupletree._sinks.sql_plan import Kind
 from tupletree._sinks.sql_rules import Writer, one_of_writers
-from tupletree._stores.pool import cut_after
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.arguments import check_seconds, check_text
@@ -110,11 +109,7 @@ class PostgresSink(ColumnSink):
         self._address.close()
 
     def _use(self, work: Callable[[Connection], None]) -> None:
-        def in_time(connection: Connection) -> None:
-            with cut_after(2 * self._timeout_s, connection.fileno()):
-                work(connection)
-
-        self._address.use(self.plan.table, in_time)
+        self._address.use(self.plan.table, work, limit_s=2 * self._timeout_s)
 
 
 def _staged(connection: Connection, statements: PostgresStatements, rows: pa.Table) -> str:

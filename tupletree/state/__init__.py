@@ -10,6 +10,7 @@ from tupletree.state.reader import StateReader
 
 if TYPE_CHECKING:
     from tupletree.state.memory import MemoryStateProvider
+    from tupletree.state.postgres import PostgresStateProvider
     from tupletree.state.redis import RedisStateProvider
     from tupletree.state.sqlite import SqliteStateProvider
     from tupletree.state.zookeeper import ZooKeeperStateProvider
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KeyValueState",
     "MemoryStateProvider",
+    "PostgresStateProvider",
     "RedisStateProvider",
     "SqliteStateProvider",
     "StateProvider",
@@ -26,6 +28,7 @@ __all__ = [
 
 _LATE = {
     "MemoryStateProvider": "tupletree.state.memory",
+    "PostgresStateProvider": "tupletree.state.postgres",
     "RedisStateProvider": "tupletree.state.redis",
     "SqliteStateProvider": "tupletree.state.sqlite",
     "ZooKeeperStateProvider": "tupletree.state.zookeeper",

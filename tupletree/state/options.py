@@ -50,6 +50,7 @@ BUILT_IN_OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
         "busy_timeout_s": Option(float, 10.0, minimum=0.01),
         **_CACHE,
     },
+    "postgres": {"url": Option(str), "schema": Option(str, "tupletree"), "timeout_s": _TIMEOUT, **_CACHE},
     "redis": {"url": Option(str), "prefix": Option(str, "tupletree-state"), "timeout_s": _TIMEOUT, **_CACHE},
     "zookeeper": _CACHE,
 }

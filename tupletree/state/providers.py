@@ -16,6 +16,7 @@ from tupletree.state.reader import StateReader
 BUILT_IN: Final = {
     "memory": "tupletree.state.memory:MemoryStateProvider",
     "sqlite": "tupletree.state.sqlite:SqliteStateProvider",
+    "postgres": "tupletree.state.postgres:PostgresStateProvider",
     "redis": "tupletree.state.redis:RedisStateProvider",
     "zookeeper": "tupletree.state.zookeeper:ZooKeeperStateProvider",
 }

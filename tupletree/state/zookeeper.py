@@ -132,7 +132,7 @@ class ZooKeeperBackend:
                 if size > LIMIT_BYTES:
                     raise UsageError(
                         f"state {self._namespace!r} would take {size:,} bytes, but in ZooKeeper it may take "
-                        f"{LIMIT_BYTES:,}: use the provider 'redis' or 'sqlite'"
+                        f"{LIMIT_BYTES:,}: use the provider 'postgres', 'redis' or 'sqlite'"
                     )
             return {"prepared": prepared}
 

@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from state_places import State, StatePlace, memory_place, own_place, redis_place, sqlite_place, zookeeper_place
+from state_places import (
+    State,
+    StatePlace,
+    memory_place,
+    own_place,
+    postgres_place,
+    redis_place,
+    sqlite_place,
+    zookeeper_place,
+)
 
-from tests.integration.transactional.database_servers import RedisServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
 from tupletree._stores import zookeeper_nodes as transactional_zookeeper
 
 Opens = Callable[..., State]
@@ -18,14 +27,14 @@ Opens = Callable[..., State]
 
 @pytest.fixture(scope="module")
 def redis_server() -> Iterator[RedisServer]:
-    if reason := RedisServer.missing():
-        pytest.skip(reason)
-    server = RedisServer()
-    try:
-        server.start()
+    with running(RedisServer) as server:
         yield server
-    finally:
-        server.close()
+
+
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[PostgresServer]:
+    with running(PostgresServer) as server:
+        yield server
 
 
 @pytest.fixture
@@ -40,6 +49,8 @@ def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
                 return own_place()
             case "sqlite":
                 return sqlite_place(tmp_path)
+            case "postgres":
+                return postgres_place(request.getfixturevalue("postgres_server"))
             case "redis":
                 return redis_place(request.getfixturevalue("redis_server"))
             case _:
@@ -49,7 +60,7 @@ def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
     return made
 
 
-@pytest.fixture(params=["memory", "own", "sqlite", "redis", "zookeeper"])
+@pytest.fixture(params=["memory", "own", "sqlite", "postgres", "redis", "zookeeper"])
 def place(request: pytest.FixtureRequest, place_of: Callable[[str], StatePlace]) -> StatePlace:
     return place_of(request.param)
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.integration.transactional.database_servers import RedisServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree import config
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.component import TopologyContext
 from tupletree.state import (
     KeyValueState,
     MemoryStateProvider,
+    PostgresStateProvider,
     RedisStateProvider,
     SqliteStateProvider,
     StateProvider,
@@ -112,6 +113,11 @@ def sqlite_place(directory: Path) -> StatePlace:
 
 def redis_place(server: RedisServer) -> StatePlace:
     return StatePlace(RedisStateProvider(), {"url": server.url, "prefix": f"test-{uuid.uuid4().hex[:12]}"})
+
+
+def postgres_place(server: PostgresServer) -> StatePlace:
+    """A schema of its own, with a name that needs quotes."""
+    return StatePlace(PostgresStateProvider(), {"url": server.url, "schema": f'Test "{uuid.uuid4().hex[:12]}"'})
 
 
 def zookeeper_place(server: EmbeddedZooKeeper, root: str) -> StatePlace:

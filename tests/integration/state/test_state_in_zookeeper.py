@@ -76,7 +76,7 @@ def test_more_than_zookeeper_is_to_hold_is_refused_with_what_to_use_instead(open
     state.put(3, part)
     with pytest.raises(
         UsageError,
-        match=r"^state 'words/count/0' would take 500,0[0-9]{2} bytes, .* may take 500,000: .* 'redis' or 'sqlite'$",
+        match=r"^state 'words/count/0' would take 500,0[0-9]{2} bytes, .* 500,000: .* 'postgres', 'redis' or 'sqlite'$",
     ):
         state.prepare_commit(2)
     assert state.prepared is None

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 from interrupted_store import NEVER, InterruptedStore, interruptions
 from state_places import State, StatePlace
 
-from tests.integration.transactional.database_servers import RedisServer
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree.errors import UnavailableError
 from tupletree.state import redis as redis_module
 from tupletree.state.buffered import BufferedState
+from tupletree.state.postgres import PostgresBackend
 from tupletree.state.redis import RedisBackend
 from tupletree.state.zookeeper import ZooKeeperBackend
 
@@ -132,6 +135,52 @@ def test_redis_goes_on_after_any_interruption(redis_server: RedisServer, monkeyp
         judge(BufferedState(namespace, RedisBackend(namespace, redis_server.url, "test", 5)), expected)
         if not interrupted.interrupted:
             assert at >= 15  # two or three for each prepare and commit
+            return
+
+
+class LosingConnections:
+    """Connections to PostgreSQL of which one is lost: at round trip ``at``, which the server has done or has not."""
+
+    def __init__(self, at: int, is_done: bool) -> None:
+        self._at = at
+        self._is_done = is_done
+        self._trip = -1
+        self._wait = psycopg.Connection.wait
+
+    @property
+    def has_lost(self) -> bool:
+        return self._trip >= self._at
+
+    @property
+    def wait(self) -> Callable[..., Any]:
+        """The method of a connection that each round trip passes through."""
+
+        def wait(connection: psycopg.Connection[Any], *arguments: Any, **named: Any) -> Any:
+            self._trip += 1
+            if self._trip != self._at:
+                return self._wait(connection, *arguments, **named)
+            if self._is_done:
+                self._wait(connection, *arguments, **named)
+            connection.pgconn.finish()
+            raise psycopg.OperationalError("the connection was lost")
+
+        return wait
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["done", "not done"])
+def test_postgres_goes_on_after_any_interruption(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    for at in itertools.count():
+        namespace = uuid.uuid4().hex
+        backend = PostgresBackend(namespace, postgres_server.url, "test", 5)
+        losing = LosingConnections(at, is_done)
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "wait", losing.wait)
+            expected = scenario(BufferedState(namespace, backend))
+        judge(BufferedState(namespace, PostgresBackend(namespace, postgres_server.url, "test", 5)), expected)
+        if not losing.has_lost:
+            assert at >= 35  # seven or more for each write
             return
 
 

@@ -18,7 +18,7 @@ from tests.integration.transactional.database_servers import RedisServer
 from tupletree.errors import AuthorityError
 
 HERE = Path(__file__).parent
-PROVIDERS = ["sqlite", "redis"]
+PROVIDERS = ["sqlite", "postgres", "redis"]
 KILLS = int(os.environ.get("WRITER_KILLS", "2"))
 
 

@@ -21,7 +21,7 @@ from tupletree.state.reader import StateReader
 
 Opens = Callable[..., State]
 
-BUILT_IN = ["memory", "sqlite", "redis", "zookeeper"]
+BUILT_IN = ["memory", "sqlite", "postgres", "redis", "zookeeper"]
 
 
 @pytest.fixture(params=BUILT_IN)

@@ -41,10 +41,11 @@ def test_the_library_imports_no_package_that_most_programs_do_not_need() -> None
 
 
 def test_a_state_provider_imports_what_it_needs_when_it_is_used() -> None:
-    needless = {"redis", "sqlite3", "kazoo", "tupletree.transactional"}
+    needless = {"redis", "psycopg", "pyarrow", "sqlite3", "kazoo", "tupletree.transactional"}
     assert imported_by("tupletree.state, tupletree.state.providers, tupletree.state.memory") & needless == set()
     assert imported_by("tupletree.state.sqlite") & needless == {"sqlite3"}
     assert imported_by("tupletree.state.redis") & needless == set()
+    assert imported_by("tupletree.state.postgres") & needless == set()
     with pytest.raises(AttributeError, match=r"^module 'tupletree\.state' has no attribute 'Provider'$"):
         _ = tupletree.state.Provider  # type: ignore[attr-defined,unused-ignore]
 

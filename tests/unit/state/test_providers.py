@@ -110,7 +110,8 @@ def test_a_class_that_cannot_be_used_is_told_when_it_is_needed(path: str, senten
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"), [("sqlit", "sqlite"), ("Redis", "redis"), ("zk", "zookeeper"), ("in-memory", "memory")]
+    ("name", "nearest"),
+    [("sqlit", "sqlite"), ("Redis", "redis"), ("postgresql", "postgres"), ("zk", "zookeeper"), ("in-memory", "memory")],
 )
 def test_an_unknown_name_is_told_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=f"there is no provider '{name}'; did you mean '{nearest}'"):
@@ -134,6 +135,8 @@ def test_what_can_be_no_provider_is_refused(name: Any) -> None:
         ("sqlite", {}, "provider 'sqlite' needs 'directory', a string that is not empty"),
         ("sqlite", {"directory": "x", "sync": "full"}, "has no key 'sync'; did you mean 'synchronous'"),
         ("redis", {"uri": "redis://x"}, "provider 'redis' has no key 'uri'; did you mean 'url'"),
+        ("postgres", {"schema": "x"}, "provider 'postgres' needs 'url', a string that is not empty"),
+        ("postgres", {"url": "x", "prefix": "y"}, "provider 'postgres' has no key 'prefix'; did you mean"),
         ("zookeeper", {"root": "/x"}, "provider 'zookeeper' has no key 'root'; did you mean 'cache_entries'"),
         ("sqlite", {"directory": 7}, "'directory' of provider 'sqlite' takes a string that is not empty, not 7"),
         ("sqlite", {"directory": ""}, "takes a string that is not empty, not ''"),

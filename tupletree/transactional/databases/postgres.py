@@ -24,7 +24,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tupletree._stores.pool import cut_after
 from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import UnavailableError
@@ -106,11 +105,7 @@ class PostgresDatabase(Database):
         self._address.close()
 
     def _use(self, table: str, work: Callable[[Connection], R]) -> R:
-        def in_time(connection: Connection) -> R:
-            with cut_after(2 * self._timeout_s, connection.fileno()):
-                return work(connection)
-
-        return self._address.use(table, in_time)
+        return self._address.use(table, work, limit_s=2 * self._timeout_s)
 
 
 def _create_tables(connection: Connection) -> None:
