@@ -166,8 +166,8 @@ SECTIONS: Final = (
         "state_checkpoint",
         "Checkpoints of a state",
         "A state of a million keys, of which a thousand change before each checkpoint: the entries and bytes written, "
-        "and the time of prepare and commit. The first one writes all keys. SQLite and Redis write to disk before they "
-        "answer.",
+        "and the time of prepare and commit. The first one writes all keys. SQLite, PostgreSQL and Redis write to "
+        "disk before they answer.",
         "checkpoint_ms",
         "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",
     ),

@@ -160,7 +160,7 @@ SUITE: Final = (
         "checkpoint_ms",
         {
             provider: f"--provider {provider} --keys 1000000 --changed 1000 --checkpoints 50"
-            for provider in ("memory", "sqlite", "redis")
+            for provider in ("memory", "sqlite", "postgres", "redis")
         },
     ),
     Bench(

@@ -1,4 +1,4 @@
-"""Cost of a checkpoint of a large state with few changes. One process; Redis is a second one.
+"""Cost of a checkpoint of a large state with few changes. One process; the servers have their own.
 
     python -m bench.state_checkpoint --provider sqlite --keys 1000000 --changed 1000 --checkpoints 50 --json
 
@@ -8,8 +8,8 @@ the medians of the two steps, ``checkpoint_ms`` and ``checkpoint_max_ms`` the me
 ``entries`` and ``bytes`` are the most that one checkpoint gave the backend to write. ``update_ns``: one get and one put
 of a key in memory. ``reopen_s``: the time to open the state again and to read all its keys.
 
-SQLite and Redis write to the disk before they answer, as durability requires. The reopened state must hold the values
-that were put, and no checkpoint may write more entries than changed, else the exit status is 1.
+SQLite, PostgreSQL and Redis write to the disk before they answer, as durability requires. The reopened state must hold
+the values that were put, and no checkpoint may write more entries than changed, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from typing import Any
 
 from bench import _cli
 from bench._cli import WrongResultError
+from bench._postgres import postgres_server
 from bench._redis import redis_server
 from tupletree.state.buffered import Backend, BufferedState, Changes
 from tupletree.state.memory import MemoryBackend, Namespace
+from tupletree.state.postgres import PostgresBackend
 from tupletree.state.redis import RedisBackend
 from tupletree.state.sqlite import SqliteBackend
 
@@ -74,6 +76,9 @@ def backends(provider: str) -> Iterator[Callable[[], Backend]]:
         case "sqlite":
             with tempfile.TemporaryDirectory(prefix="bench-state-") as directory:
                 yield partial(SqliteBackend, NAMESPACE, str(Path(directory) / "state.db"), "full", 10.0)
+        case "postgres":
+            with postgres_server() as url:
+                yield partial(PostgresBackend, NAMESPACE, url, "bench", 30.0)
         case _:
             with redis_server(is_durable=True) as (url, _):
                 yield partial(RedisBackend, NAMESPACE, url, "bench", 30.0)
@@ -142,7 +147,7 @@ def raise_counts(state: State, words: list[str]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--provider", choices=("memory", "sqlite", "redis"), default="sqlite")
+    parser.add_argument("--provider", choices=("memory", "sqlite", "postgres", "redis"), default="sqlite")
     parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
     parser.add_argument("--changed", type=int, default=1_000, help="keys changed before each checkpoint (%(default)s)")
     parser.add_argument("--checkpoints", type=int, default=50, help="checkpoints after the first (%(default)s)")

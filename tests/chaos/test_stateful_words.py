@@ -8,10 +8,9 @@ The lengths of a run and its seeds are of this test; TUPLETREE_CHAOS_SECONDS and
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
-import shutil
-import subprocess
 import time
 import uuid
 from collections import Counter
@@ -20,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 from stateful_topology import COUNT_TASKS, SPOUT_TASKS, stateful_topology, truth
 
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.record import load_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
@@ -33,42 +33,21 @@ RATE = 400
 
 @pytest.fixture(scope="module")
 def cluster():
-    with DevCluster(supervisors=2, slots=3, ackers=1) as running:
-        yield running
+    with DevCluster(supervisors=2, slots=3, ackers=1) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
-def redis_url(tmp_path_factory):
-    server = shutil.which("redis-server")
-    if server is None:
-        pytest.skip("there is no redis-server on this machine")
-    folder = tmp_path_factory.mktemp("redis")
-    path = folder / "redis.sock"
-    command = [
-        server,
-        "--port",
-        "0",
-        "--unixsocket",
-        str(path),
-        "--dir",
-        str(folder),
-        "--save",
-        "",
-        "--appendonly",
-        "yes",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        wait_until(path.exists, 20, what="redis listens")
-        yield f"unix://{path}"
-        process.terminate()
+def server_url():
+    """The URL of a server, by the name of its provider; the servers end with the module."""
+    kinds = {"postgres": PostgresServer, "redis": RedisServer}
+    with contextlib.ExitStack() as servers:
+        yield functools.cache(lambda name: servers.enter_context(running(kinds[name])).url)
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def provider(request, tmp_path):
-    if request.param == "sqlite":
-        config = {"directory": str(tmp_path / "states")}
-    else:
-        config = {"url": request.getfixturevalue("redis_url"), "prefix": uuid.uuid4().hex}
+@pytest.fixture(params=["postgres", "redis", "sqlite"])
+def provider(request, tmp_path, server_url):
+    config = {"directory": str(tmp_path)} if request.param == "sqlite" else {"url": server_url(request.param)}
     return {"topology.state.provider": request.param, "topology.state.provider.config": config}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -120,6 +122,17 @@ def test_nothing_is_left_of_what_was_prepared(opened: Opens, database: Any, plac
     state.put("word", 1)
     checkpoint(state, 1)
     assert [rows(database, place, table) for table in ("state_entries", "state_changes")] == [1, 0]
+
+
+def test_the_query_of_the_guide_shows_what_is_there(opened: Opens, database: Any) -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "state-providers.md"
+    [query] = re.findall(r"^```sql\n(.*?)^```", guide.read_text(), re.MULTILINE | re.DOTALL)
+    state = opened(schema="tupletree")
+    state.put("word", 1)
+    state.put("other", 1)
+    checkpoint(state, 7)
+    opened("words/count/1", schema="tupletree")
+    assert database.execute(query).fetchall() == [(NAMESPACE, 7, 2), ("words/count/1", None, 0)]
 
 
 def test_a_removal_in_parts_that_was_interrupted_is_ended_by_the_next(
