@@ -4,7 +4,10 @@
                          a row for each namespace; owner is the number of times it was opened, changed the number of
                          prepared changes; name NULL: the state is being removed
     state_entries    state, key, value      committed values
-    state_changes    state, key, value      prepared changes; value NULL: the key is deleted
+    state_changes    state, chunk, entries  prepared changes, packed
+
+Changes are packed because a row for each would leave a dead row behind, which each checkpoint had to pass until
+PostgreSQL collects it.
 
 Every write is one transaction, which first locks the row of its namespace and checks the owner. Each statement is sent
 when the one before has been answered: a transaction whose connection was lost holds the row until the server ends it,
@@ -15,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgpack
 
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.context import TopologyContext
@@ -36,6 +41,9 @@ Status = tuple[int | None, int | None]
 """The committed checkpoint, and the prepared one."""
 
 PAGE: Final = 1_000
+CHUNK_BYTES = 1_000_000
+"""The size from which on changes go into another chunk."""
+
 REMOVED_AT_ONCE = 20_000
 """The number of entries that one statement of a removal deletes."""
 
@@ -83,7 +91,15 @@ class PostgresStateProvider(StateProvider):
 
 
 def _address(url: str, timeout_s: float) -> PostgresAddress:
-    return PostgresAddress("PostgresStateProvider", url, timeout_s)
+    return PostgresAddress("PostgresStateProvider", url, timeout_s, _use_indexes)
+
+
+def _use_indexes(connection: Connection) -> None:
+    """Have all lookups made by the primary key, whatever the statistics of a table say that has just grown."""
+    connection.execute(
+        "SELECT set_config(name, 'off', false) "
+        "FROM unnest(ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_sort']) AS name"
+    )
 
 
 class PostgresBackend:
@@ -120,37 +136,25 @@ class PostgresBackend:
 
         def work(connection: Connection) -> Status:
             self._discard_changes(connection)
-            with connection.cursor().copy(
-                f"COPY {self._tables.changes} (state, key, value) FROM STDIN (FORMAT BINARY)"
-            ) as copy:
-                copy.set_types(["int8", "bytea", "bytea"])
-                for key, value in kept.items():
-                    copy.write_row((self._id, key, value))
+            for number, chunk in enumerate(_chunks(kept)):
+                connection.execute(
+                    f"INSERT INTO {self._tables.changes} (state, chunk, entries) VALUES (%s, %s, %b)",
+                    [self._id, number, chunk],
+                )
             return self._set_status(connection, self.committed, txid, len(kept))
 
         self._write(work, len(kept) + self._changed)
         self._changed = len(kept)
 
     def commit(self, txid: int) -> None:
-        entries, changes = self._tables.entries, self._tables.changes
-
         def work(connection: Connection) -> Status:
             if self.committed == txid:
                 return self.committed, self.prepared
             if self.prepared != txid:
                 raise not_prepared(self._namespace, txid)
-            # An array of keys is looked up key by key; as a join, the planner may prefer to read all entries.
-            connection.execute(
-                f"DELETE FROM {entries} WHERE state = %s AND key = ANY(ARRAY("
-                f"SELECT key FROM {changes} WHERE state = %s AND value IS NULL))",
-                [self._id, self._id],
-            )
-            connection.execute(
-                f"INSERT INTO {entries} (state, key, value) "
-                f"SELECT state, key, value FROM {changes} WHERE state = %s AND value IS NOT NULL "
-                f"ON CONFLICT (state, key) DO UPDATE SET value = excluded.value",
-                [self._id],
-            )
+            statement = f"SELECT entries FROM {self._tables.changes} WHERE state = %s ORDER BY chunk"
+            for [chunk] in connection.execute(statement, [self._id], binary=True).fetchall():
+                self._apply(connection, msgpack.unpackb(chunk))
             self._discard_changes(connection)
             return self._set_status(connection, txid, None, 0)
 
@@ -176,6 +180,20 @@ class PostgresBackend:
             raise UsageError(
                 f"state {self._namespace!r}: a key and its value take {key + value:,} bytes; the provider 'postgres' "
                 f"allows {MAX_BYTES:,}"
+            )
+
+    def _apply(self, connection: Connection, entries: list[tuple[bytes, bytes | None]]) -> None:
+        deleted = [key for key, value in entries if value is None]
+        if deleted:
+            statement = f"DELETE FROM {self._tables.entries} WHERE state = %s AND key = ANY(%b::bytea[])"
+            connection.execute(statement, [self._id, deleted])
+        put = [(key, value) for key, value in entries if value is not None]
+        if put:
+            connection.execute(
+                f"INSERT INTO {self._tables.entries} (state, key, value) "
+                f"SELECT %s, key, value FROM unnest(%b::bytea[], %b::bytea[]) AS given (key, value) "
+                f"ON CONFLICT (state, key) DO UPDATE SET value = excluded.value",
+                [self._id, *map(list, zip(*put, strict=True))],
             )
 
     def _discard_changes(self, connection: Connection) -> None:
@@ -226,3 +244,17 @@ class PostgresBackend:
     def _use(self, work: Callable[[Connection], R], changes: int = 0) -> R:
         limit_s = 2 * self._timeout_s + changes / CHANGES_PER_S
         return self._address.use(self._namespace, work, kind="state", limit_s=limit_s)
+
+
+def _chunks(changes: Changes) -> Iterator[bytes]:
+    """Pack changes into chunks of [key, value] pairs; None for the value of a deleted key."""
+    chunk: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in changes.items():
+        chunk.append((key, value))
+        size += len(key) + len(value or b"")
+        if size >= CHUNK_BYTES:
+            yield msgpack.packb(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield msgpack.packb(chunk)

@@ -42,30 +42,31 @@ class Tables:
                 "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE, format integer NOT NULL, "
                 "owner bigint NOT NULL, committed bigint, prepared bigint, changed bigint NOT NULL)"
             )
-            for table, null in ((self.entries, "NOT NULL"), (self.changes, "NULL")):
-                connection.execute(
-                    f"CREATE TABLE IF NOT EXISTS {table} ("
-                    f"state bigint NOT NULL, key bytea NOT NULL, value bytea {null}, PRIMARY KEY (state, key))"
-                )
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.entries} ("
+                "state bigint NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (state, key))"
+            )
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.changes} ("
+                "state bigint NOT NULL, chunk integer NOT NULL, entries bytea NOT NULL, PRIMARY KEY (state, chunk))"
+            )
 
     def disown(self, connection: Connection, namespace: str) -> None:
         """Take the name from a state, so that a new one can have it, and the right to write from its owner."""
         connection.execute(f"UPDATE {self.states} SET name = NULL, owner = owner + 1 WHERE name = %s", [namespace])
 
     def delete_disowned(self, connection: Connection, limit: int) -> bool:
-        """Delete some rows of states without a name, at most ``limit`` of a table; return False if none is left."""
+        """Delete a state without a name, or ``limit`` of its entries; return False if there is none."""
         row = connection.execute(f"SELECT id FROM {self.states} WHERE name IS NULL LIMIT 1").fetchone()
         if row is None:
             return False
-        deleted = [
-            connection.execute(
-                f"DELETE FROM {table} WHERE state = %s AND key = ANY(ARRAY("
-                f"SELECT key FROM {table} WHERE state = %s ORDER BY key LIMIT {limit}))",
-                [row[0], row[0]],
-            ).rowcount
-            for table in (self.entries, self.changes)
-        ]
-        if not any(deleted):
+        deleted = connection.execute(
+            f"DELETE FROM {self.entries} WHERE state = %s AND key = ANY(ARRAY("
+            f"SELECT key FROM {self.entries} WHERE state = %s ORDER BY key LIMIT {limit}))",
+            [row[0], row[0]],
+        )
+        if not deleted.rowcount:
+            connection.execute(f"DELETE FROM {self.changes} WHERE state = %s", [row[0]])
             connection.execute(f"DELETE FROM {self.states} WHERE id = %s", [row[0]])
         return True
 

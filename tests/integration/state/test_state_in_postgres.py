@@ -111,12 +111,15 @@ def test_a_transaction_that_hangs_on_the_row_is_said(opened: Opens, database: An
     assert dict(opened().items()) == {"word": 1}
 
 
-def test_nothing_is_left_of_what_was_prepared(opened: Opens, database: Any, place: StatePlace) -> None:
+def test_nothing_is_left_of_what_was_prepared(
+    opened: Opens, database: Any, place: StatePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_module, "CHUNK_BYTES", 30_000)
     state = opened()
     for number in range(100):
         state.put(number, "x" * 1_000)
     state.prepare_commit(1)
-    assert [rows(database, place, table) for table in ("state_entries", "state_changes")] == [0, 100]
+    assert [rows(database, place, table) for table in ("state_entries", "state_changes")] == [0, 4]
     state.rollback()
     assert [rows(database, place, table) for table in ("state_entries", "state_changes")] == [0, 0]
     state.put("word", 1)
