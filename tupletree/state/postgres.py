@@ -1,8 +1,8 @@
 """States in PostgreSQL, in three tables of one schema that all states share.
 
     states           id, name, format, owner, committed, prepared, changed
-                         a row for each namespace; owner is the number of times it was opened, changed the number of
-                         prepared changes; name NULL: the state is being removed
+                         a row for each namespace; owner is the number of times it was opened, changed the size of
+                         the prepared changes, in changes; name NULL: the state is being removed
     state_entries    state, key, value      committed values
     state_changes    state, chunk, entries  prepared changes, packed
 
@@ -50,6 +50,9 @@ REMOVED_AT_ONCE = 20_000
 CHANGES_PER_S: Final = 5_000
 """The rate at which changes are written at least; a slower server is given up."""
 
+BYTES_PER_CHANGE: Final = 2_000
+"""A change of this many bytes counts as one more, and so on."""
+
 MAX_KEY: Final = 2_600
 """The maximum size of a key in bytes: an entry of an index must fit into a third of a page."""
 
@@ -62,7 +65,8 @@ class PostgresStateProvider(StateProvider):
 
     Configuration: ``url``: a connection string of libpq, for example ``postgresql://user@host:5432/database``;
     ``schema``: where the tables are, created with them if it does not exist; ``timeout_s``: how long to wait for a
-    connection and for a lock. A call is given up after twice this time, and a second more for each 5,000 changes.
+    connection and for a lock. A call is given up after twice this time, and a second more for each 5,000 changes
+    and each 10 MB.
     """
 
     def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
@@ -112,7 +116,7 @@ class PostgresBackend:
         self._address = _address(url, timeout_s)
         self._tables = Tables(schema)
         self._timeout_s = timeout_s
-        self._changed = 0  # the number of prepared changes
+        self._changed = 0  # the size of the prepared changes, as it is stored
         self._id, self._owner = self._use(self._take_over)
 
     def get(self, key: bytes) -> bytes | None:
@@ -131,8 +135,10 @@ class PostgresBackend:
 
     def prepare(self, txid: int, changes: Changes) -> None:
         kept = {key: value for key, value in changes.items() if value is not None or len(key) <= MAX_KEY}
+        size = len(kept)
         for key, value in kept.items():
             self._check_size(len(key), len(value or b""))
+            size += (len(key) + len(value or b"")) // BYTES_PER_CHANGE
 
         def work(connection: Connection) -> Status:
             self._discard_changes(connection)
@@ -141,10 +147,10 @@ class PostgresBackend:
                     f"INSERT INTO {self._tables.changes} (state, chunk, entries) VALUES (%s, %s, %b)",
                     [self._id, number, chunk],
                 )
-            return self._set_status(connection, self.committed, txid, len(kept))
+            return self._set_status(connection, self.committed, txid, size)
 
-        self._write(work, len(kept) + self._changed)
-        self._changed = len(kept)
+        self._write(work, size + self._changed)
+        self._changed = size
 
     def commit(self, txid: int) -> None:
         def work(connection: Connection) -> Status:
