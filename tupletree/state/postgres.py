@@ -116,7 +116,7 @@ class PostgresBackend:
         self._address = _address(url, timeout_s)
         self._tables = Tables(schema)
         self._timeout_s = timeout_s
-        self._changed = 0  # the size of the prepared changes, as it is stored
+        self._changed = 0  # the size of what was prepared last
         self._id, self._owner = self._use(self._take_over)
 
     def get(self, key: bytes) -> bytes | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.state.postgres_tables import Tables, check_format
-from tupletree.state.reader import Entries, StateReader, bounded
+from tupletree.state.reader import Entries, StateReader
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,11 +40,10 @@ class PostgresReader(StateReader):
             "OVER (ORDER BY key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before "
             f"FROM {self._tables.entries} WHERE {self._is_of_state} AND key > %s ORDER BY key LIMIT {limit}"
         )
-        rows = self._rows(
+        return self._rows(
             f"SELECT key, value FROM ({sized}) AS page WHERE before IS NULL OR before < %s ORDER BY key",
             [after, max_bytes],
         )
-        return bounded(rows, limit, max_bytes)
 
     def close(self) -> None:
         self._address.close()

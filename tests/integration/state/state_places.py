@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.integration.transactional.database_servers import PostgresServer, RedisServer
+import pytest
+
+from tests.integration.transactional.database_servers import PostgresServer, RedisServer, Server
 from tupletree import config
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.component import TopologyContext
+from tupletree.errors import UnavailableError
 from tupletree.state import (
     KeyValueState,
     MemoryStateProvider,
@@ -36,6 +39,34 @@ def checkpoint(state: State, txid: int) -> None:
     """Both steps."""
     state.prepare_commit(txid)
     state.commit(txid)
+
+
+def check_that_all_goes_on_after_an_absence(opened: Callable[..., State], server: Server, away: str) -> None:
+    """While the server is away, each step says so, in a sentence that begins with ``away``; nothing is lost by it."""
+    state = opened()
+    state.put("word", 1)
+    checkpoint(state, 1)
+    state = opened()
+    state.put("word", 2)
+    server.stop()
+    for step in (
+        lambda: state.prepare_commit(2),
+        lambda: state.get("other"),
+        lambda: list(state.items()),
+        state.rollback,
+        opened,
+    ):
+        with pytest.raises(UnavailableError, match=f"^{away}"):
+            step()
+    assert state.get("word") == 2  # live changes are as they were
+    server.start()
+    state.prepare_commit(2)
+    server.stop()
+    with pytest.raises(UnavailableError):
+        state.commit(2)
+    server.start()
+    state.commit(2)
+    assert dict(opened().items()) == {"word": 2}
 
 
 def context_of(conf: Mapping[str, Any]) -> TopologyContext:

@@ -16,7 +16,14 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from state_places import NAMESPACE, State, StatePlace, checkpoint, postgres_place
+from state_places import (
+    NAMESPACE,
+    State,
+    StatePlace,
+    check_that_all_goes_on_after_an_absence,
+    checkpoint,
+    postgres_place,
+)
 
 from tests.integration.transactional.database_servers import PostgresServer
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
@@ -47,30 +54,8 @@ def rows(database: psycopg.Connection[Any], place: StatePlace, table: str) -> in
 def test_postgres_that_is_away_is_said_to_be_and_afterwards_all_goes_on(
     opened: Opens, postgres_server: PostgresServer
 ) -> None:
-    state = opened()
-    state.put("word", 1)
-    checkpoint(state, 1)
-    state = opened()
-    state.put("word", 2)
-    postgres_server.stop()
-    for step in (
-        lambda: state.prepare_commit(2),
-        lambda: state.get("other"),
-        lambda: list(state.items()),
-        state.rollback,
-        opened,
-    ):
-        with pytest.raises(UnavailableError, match=f"^PostgreSQL at {postgres_server.directory}:5432, database 'postg"):
-            step()
-    assert state.get("word") == 2  # live changes are as they were
-    postgres_server.start()
-    state.prepare_commit(2)
-    postgres_server.stop()
-    with pytest.raises(UnavailableError):
-        state.commit(2)
-    postgres_server.start()
-    state.commit(2)
-    assert dict(opened().items()) == {"word": 2}
+    away = f"PostgreSQL at {postgres_server.directory}:5432, database 'postgres': "
+    check_that_all_goes_on_after_an_absence(opened, postgres_server, away)
 
 
 def test_a_server_that_hangs_is_given_up_and_what_it_was_told_comes_to_one_end(

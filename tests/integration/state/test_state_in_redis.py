@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import redis
-from state_places import NAMESPACE, State, StatePlace, redis_place
+from state_places import NAMESPACE, State, StatePlace, check_that_all_goes_on_after_an_absence, redis_place
 
 from tests.integration.transactional.database_servers import RedisServer
 from tupletree._stores.redis import warn_if_forgetful
@@ -28,31 +28,7 @@ def client(redis_server: RedisServer) -> redis.Redis:
 
 
 def test_redis_that_is_away_is_said_to_be_and_afterwards_all_goes_on(opened: Opens, redis_server: RedisServer) -> None:
-    state = opened()
-    state.put("word", 1)
-    state.prepare_commit(1)
-    state.commit(1)
-    state = opened()
-    state.put("word", 2)
-    redis_server.stop()
-    for step in (
-        lambda: state.prepare_commit(2),
-        lambda: state.get("other"),
-        lambda: list(state.items()),
-        state.rollback,
-        opened,
-    ):
-        with pytest.raises(UnavailableError, match=f"^Redis at {redis_server.directory}/redis.sock: "):
-            step()
-    assert state.get("word") == 2  # live changes are as they were
-    redis_server.start()
-    state.prepare_commit(2)
-    redis_server.stop()
-    with pytest.raises(UnavailableError):
-        state.commit(2)
-    redis_server.start()
-    state.commit(2)
-    assert dict(opened().items()) == {"word": 2}
+    check_that_all_goes_on_after_an_absence(opened, redis_server, f"Redis at {redis_server.directory}/redis.sock: ")
 
 
 def test_a_redis_that_forgets_is_warned_of_and_one_that_does_not_is_not(
