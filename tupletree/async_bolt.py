@@ -33,10 +33,11 @@ _emits: ContextVar[Emits] = ContextVar("emits")
 class _Call:
     """The processing of one tuple: what it emits, and the exception that it ended with, if any."""
 
-    __slots__ = ("emits", "error", "is_done", "tup")
+    __slots__ = ("emits", "error", "is_done", "task", "tup")
 
     def __init__(self, tup: Tuple) -> None:
         self.tup = tup
+        self.task: asyncio.Task[None]  # set when the call begins
         self.emits: Emits = []
         self.error: BaseException | None = None
         self.is_done = False
@@ -295,12 +296,13 @@ class AsyncBolt(Bolt):
             asyncio.get_running_loop().call_soon(self.context.call_first, self._collect)
 
     def _begin(self, calls: list[_Call]) -> None:
+        create_task, name = asyncio.get_running_loop().create_task, type(self).__name__
         for call in calls:
-            self._track(self._run(call))
+            call.task = create_task(self._run(call), name=name)  # a constant name: one of asyncio's costs 0.4 us
+            self._tasks.add(call.task)
 
     async def _run(self, call: _Call) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        task = call.task
         _emits.set(call.emits)
         attempts = 0
         while True:
