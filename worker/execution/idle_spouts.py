@@ -4,6 +4,9 @@ Without rests, a spout that gets its tuples at a steady rate would be polled wit
 tuple or none, and each batch would have one row. If tuples come more slowly, a rest would gather none and only delay
 them, so the source is polled whenever its run loop wakes. Rests use the time of the run loop's thread, not simulated
 time.
+
+A source that has emitted nothing for long is polled less often, since each poll takes the processor 0.1 ms: see
+``pause_s``. What arrives after an hour may wait as long as 10 ms, what arrives after 0.1 s may not.
 """
 
 from __future__ import annotations  # pure
@@ -13,6 +16,13 @@ import math
 WINDOW_S = 0.02
 WORTH_TUPLES = 4
 """A source rests if it emits at least this many tuples in the time of a rest."""
+IDLE_SHARE, MAX_PAUSE_S = 0.01, 0.01
+"""A source pauses for this share of the time for which it has emitted nothing, but no longer than ``MAX_PAUSE_S``."""
+
+
+def pause_s(length_s: float, idle_s: float) -> float:
+    """Return the pause, at least ``length_s``, of a source that has emitted nothing for ``idle_s``."""
+    return max(length_s, min(IDLE_SHARE * idle_s, MAX_PAUSE_S))
 
 
 class IdleWait:

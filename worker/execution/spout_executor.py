@@ -13,7 +13,7 @@ from ..core.batches import Batch, Rows
 from ..core.spout_task import NO_REASONS, SpoutTask
 from ..core.task import Clock
 from .executor import Deliver, Executor, call
-from .idle_spouts import IdleWait
+from .idle_spouts import IdleWait, pause_s
 from .inbox import ACKERS, BACKLOG, Gate, Inbox, RemoteBatch
 
 HELD_BY = ("congestion", "ackers")
@@ -58,6 +58,7 @@ class SpoutExecutor(Executor):
         self._timeout_s = timeout_s
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
         self.rest = IdleWait(idle_wait_s)
+        self._emitted_s = clock()  # the last time
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
         self._held: tuple[str, float] | None = None  # why the spouts are not polled now, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)
@@ -124,7 +125,8 @@ class SpoutExecutor(Executor):
     def due_s(self) -> float:
         due_s = min(self._next_rotation_s, *(due for due, _, _ in self._suspects), math.inf)
         if self._may_poll:
-            due_s = min(due_s, self._clock() + self.rest.length_s)
+            now_s = self._clock()
+            due_s = min(due_s, now_s + pause_s(self.rest.length_s, now_s - self._emitted_s))
         return due_s
 
     def _handle_control(self) -> bool:
@@ -220,6 +222,7 @@ class SpoutExecutor(Executor):
     def _switch(self) -> None:
         """Open, activate or deactivate the spouts to match the status of the topology."""
         self._is_active = self.wants_active
+        self._emitted_s = self._clock()
         for spout in self._spouts:
             if not spout.is_open:
                 if self._is_active:
@@ -247,7 +250,8 @@ class SpoutExecutor(Executor):
                 worked |= self._poll_warily(spout)
             self.rest.emitted += spout.collector.emits - emits
         if worked:
-            self._adapt(self._clock() - started_s)
+            self._emitted_s = self._clock()
+            self._adapt(self._emitted_s - started_s)
         self.rest.ran_dry = all(spout.is_dry for spout in self._ready)
         return worked
 

@@ -46,6 +46,30 @@ def test_max_pending_stops_polling_until_a_tree_ends() -> None:
     assert list(log) == ["open", ("ack", 1)]
 
 
+def test_a_spout_is_polled_less_often_the_longer_it_has_emitted_nothing() -> None:
+    spout = Numbers(Log(), 1)
+    hand = driven(spout, {"topology.message.timeout.secs": 3600})
+    while hand.step("spout"):
+        pass
+    paused_s = {}
+    for hand.now_s in (0.0, 0.05, 0.5, 2.0, 60.0):
+        assert not hand.step("spout")
+        paused_s[hand.now_s] = round(hand.executor("spout").due_s() - hand.now_s, 6)
+    assert paused_s == {0.0: 0.001, 0.05: 0.001, 0.5: 0.005, 2.0: 0.01, 60.0: 0.01}
+    [copy] = [task.spout for task in hand.executor("spout").tasks]
+    copy.left = 1
+    while hand.step("spout"):
+        pass
+    assert hand.executor("spout").due_s() == pytest.approx(60.001)
+
+
+def test_a_pause_that_is_set_longer_is_kept() -> None:
+    hand = driven(Numbers(Log(), 0), {"topology.sleep.spout.wait.strategy.time.ms": 50})
+    hand.step("spout")
+    hand.now_s = 20.0
+    assert hand.executor("spout").due_s() == pytest.approx(20.05)
+
+
 def test_max_pending_is_for_each_task() -> None:
     hand = driven(Numbers(Log()), {"topology.max.spout.pending": 2}, tasks=3)
     while hand.step("spout"):
