@@ -101,6 +101,12 @@ SUITE: Final = (
         },
     ),
     Bench(
+        "dead_letters",
+        "numbers a second beside those that cannot be processed and leave as dead letters",
+        "ratio",
+        {"default": "--numbers 400000 --poison-every 100 --attempts 3 --pending 10000 --rounds 3"},
+    ),
+    Bench(
         "connectors",
         "messages from place to place by a spout and a bolt, by the bare client, and by bytewax",
         "ratio",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import async_http, chain, latency, start, storm_perf, webhooks, windows, word_count, yahoo
+from bench import async_http, chain, dead_letters, latency, start, storm_perf, webhooks, windows, word_count, yahoo
 from bench.nexmark import __main__ as nexmark
 from tupletree.testing import DevCluster
 
@@ -81,6 +81,12 @@ def test_async_http(cluster: DevCluster, rate: float) -> None:
     result = async_http.measure_on(cluster, given)
     assert {"calls_per_s", "bare_calls_per_s", "ratio", "p50_ms", "bare_p50_ms", "cpu_server_s"} <= result.keys()
     assert result["p50_ms"] >= 5 and result["bare_p50_ms"] >= 5
+
+
+def test_dead_letters(cluster: DevCluster) -> None:
+    given = Namespace(numbers=2_001, poison_every=100, attempts=2, pending=500, rounds=1)
+    result = dead_letters.measure_on(cluster, given)
+    assert result["ratio"] == pytest.approx(result["numbers_per_s"] / result["clean_numbers_per_s"], rel=0.01)
 
 
 @pytest.mark.parametrize("rate", [0.0, 500.0])

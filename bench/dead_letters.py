@@ -1,0 +1,147 @@
+"""Throughput beside messages that cannot be processed and leave as dead letters.
+
+    python -m bench.dead_letters --numbers 400000 --poison-every 100 --rounds 3 --json
+
+A ReliableSpout reads numbers, a bolt passes them on to a sink, all in one worker beside one acker. Every
+--poison-every-th number fails in each of its --attempts and then leaves as a dead letter. Runs without and with such
+numbers take turns. ``numbers_per_s`` is that of the numbers which can be processed, from the first one to the last at
+the sink, and ``clean_numbers_per_s`` that of the runs without others; both are medians. ``ratio`` is the first divided
+by the second.
+
+Each number must come to the sink, or to the dead letters if it cannot be processed, else the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from bench import _cli
+from bench._cli import WrongResultError
+from bench._flow import GO, Run, Witness, drive, tell
+from tupletree import Backoff, BasicBolt, FailedException, ReliableSpout, Topology, TopologyBuilder
+from tupletree.component import BasicCollector
+from tupletree.testing import DevCluster
+from tupletree.tuples import Tuple
+
+NAME: Final = "dead_letters"
+SOURCE: Final = "source-0"
+
+
+class Numbers(ReliableSpout):
+    """Emits 0, 1, 2, … once "go" was told."""
+
+    outputs = ("number",)
+
+    def __init__(self, directory: str, count: int) -> None:
+        self.directory = directory
+        self.count = count
+
+    def setup(self) -> None:
+        tell(self.directory, f"{SOURCE}-opened", {})
+
+    def read(self) -> Iterator[list[int] | None]:
+        while not Path(self.directory, GO).exists():
+            yield None
+        tell(self.directory, SOURCE, {"started_s": time.perf_counter(), "failed": 0})
+        for number in range(self.count):
+            yield [number]
+
+
+class Step(BasicBolt):
+    """Passes numbers on, and fails every ``poison_every``-th; 0: none."""
+
+    outputs = ("number",)
+
+    def __init__(self, poison_every: int) -> None:
+        self.poison_every = poison_every
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        number = tup["number"]
+        if self.poison_every and number % self.poison_every == 0:
+            raise FailedException("this number cannot be processed")
+        collector.emit([number])
+
+
+class Distinct(BasicBolt):
+    """Counts the numbers that came at least once."""
+
+    def __init__(self, directory: str, name: str, count: int) -> None:
+        self.directory = directory
+        self.name = name
+        self.count = count
+
+    def setup(self) -> None:
+        self.seen = bytearray(self.count)
+        self.total = 0
+        Witness(self.directory, self.name, lambda: self.total, lambda: self.name).start()
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        number = tup[0]
+        if not self.seen[number]:
+            self.seen[number] = 1
+            self.total += 1
+
+
+def topology(arguments: argparse.Namespace, directory: str, poison_every: int) -> Topology:
+    """Return numbers → step → good, and numbers → letters."""
+    count = arguments.numbers
+    retry = Backoff(first_s=0.1, factor=2, max_s=1, max_attempts=arguments.attempts)
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", Numbers(directory, count)).set_retry(retry).set_dead_letters("rejected")
+    step = builder.set_bolt("step", Step(poison_every)).shuffle_grouping(numbers)
+    builder.set_bolt("good", Distinct(directory, "good", count)).shuffle_grouping(step)
+    builder.set_bolt("letters", Distinct(directory, "letters", count)).shuffle_grouping(numbers, "rejected")
+    return builder.create_topology()
+
+
+def rate_per_s(cluster: DevCluster, arguments: argparse.Namespace, poison_every: int) -> float:
+    """Run once and return the numbers per second at the sink."""
+    poisoned = -(-arguments.numbers // poison_every) if poison_every else 0
+    conf = {"topology.max.spout.pending": arguments.pending, "topology.acker.executors": 1}
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        sinks = ["good", "letters"] if poison_every else ["good"]
+        made = topology(arguments, directory, poison_every)
+        flow = drive(cluster, Run(NAME, made, conf, directory, 1, sinks, arguments.numbers, is_tracked=False))
+        ends = {one["facts"]: one for one in flow.sinks}
+        if poison_every and ends["letters"]["total"] != poisoned:
+            raise WrongResultError(f"{ends['letters']['total']:,} dead letters, not {poisoned:,}")
+        return (arguments.numbers - poisoned) / (ends["good"]["changed_s"] - flow.started_s)
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run in turns on a fresh cluster and return the metrics."""
+    with DevCluster(slots=1, ackers=1) as cluster:
+        return measure_on(cluster, arguments)
+
+
+def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run in turns on a cluster with a free slot and an acker, and return the metrics."""
+    rates: dict[int, list[float]] = {0: [], arguments.poison_every: []}
+    for _ in range(arguments.rounds):
+        for poison_every, of_kind in rates.items():
+            of_kind.append(rate_per_s(cluster, arguments, poison_every))
+    clean_per_s, per_s = map(median, rates.values())
+    return {
+        "numbers_per_s": round(per_s),
+        "clean_numbers_per_s": round(clean_per_s),
+        "ratio": round(per_s / clean_per_s, 3),
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--numbers", type=int, default=400_000)
+    parser.add_argument("--poison-every", type=int, default=100)
+    parser.add_argument("--attempts", type=int, default=3)
+    parser.add_argument("--pending", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+
+
+if __name__ == "__main__":
+    sys.exit(_cli.run(NAME, __doc__, add_arguments, measure))
