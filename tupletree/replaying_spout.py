@@ -58,7 +58,8 @@ class ReplayingSpout(Spout):
         replay = self._replay if self._kept is None else self._kept
         if replay.due_s == math.inf:  # called for each tuple: no clock is read in vain
             return False
-        pending = replay.pop_due(self.context.clock())
+        now_s = self.context.clock()
+        pending = replay.pop_due(now_s) if replay.due_s <= now_s else None
         if pending is None:
             return False
         self._send(pending)

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hand_driven import HandDriven, xors
+from hand_driven import HandDriven, inits, xors
 from local_components import Do, DoBasic, Log, Shared
 
-from tupletree import Spout, TopologyBuilder
+from tupletree import Spout, TopologyBuilder, Tuple
+from tupletree.component import BasicCollector
 from tupletree.testing import LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, Rows
 from tupletree.worker.execution.loop_settings import LoopSettings
-from tupletree.worker.execution.run_loop import MAX_TURNS_HELD, RunLoop
+from tupletree.worker.execution.order_of_work import MAX_TURNS_HELD
+from tupletree.worker.execution.run_loop import RunLoop
 
 ROWS = 1000
 BATCHES = 1000  # that wait for a bolt: more than it can do in the turns of a test
@@ -115,9 +117,10 @@ class Given(Spout):
 
     outputs = ["n"]
 
-    def __init__(self, rows: Log, log: Log) -> None:
+    def __init__(self, rows: Log, log: Log, is_tracked: bool = False) -> None:
         self.rows = rows
         self.log = log
+        self.is_tracked = is_tracked
 
     def open(self, conf: Mapping[str, Any], context: Any, collector: Any) -> None:
         self.collector = collector
@@ -125,7 +128,8 @@ class Given(Spout):
     def next_tuple(self) -> None:
         self.log.append("emitted" if self.rows else "nothing")
         if self.rows:
-            self.collector.emit([self.rows.pop()])
+            row = [self.rows.pop()]
+            self.collector.emit(row, row[0] if self.is_tracked else None)
 
 
 def at_rest(rows: Log, log: Log) -> tuple[HandDriven, RunLoop]:
@@ -177,6 +181,27 @@ def test_what_was_emitted_is_handed_over_in_the_turn_after_which_nothing_is_left
     turn(loop)
     assert log == ["emitted", "emitted", "emitted", "nothing"]
     assert sum(len(rows) for _, _, rows in driven.delivered) == 3
+
+
+def test_a_flush_sends_one_update_for_a_tree_that_was_processed_here() -> None:
+    builder = TopologyBuilder()
+    rows = Log()
+    builder.set_spout("spout", Given(rows, Log(), is_tracked=True))
+    builder.set_bolt("even", DoBasic(emit_even, outputs=["n"])).shuffle_grouping("spout")
+    builder.set_bolt("sink", DoBasic()).shuffle_grouping("even")
+    posted = list[AckUpdates]()
+    loop = RunLoop("loop", HandDriven(builder.create_topology()).executors, settings(posted))
+    rows.extend([1, 2, 3, 4])
+    while not posted:
+        turn(loop)
+    [updates] = posted
+    assert [value for _, value, _ in inits(updates)] == [0] * 4  # each tree is complete
+    assert xors(updates) == {}
+
+
+def emit_even(tup: Tuple, collector: BasicCollector) -> None:
+    if tup["n"] % 2 == 0:
+        collector.emit([tup["n"]])
 
 
 def test_executors_stand_behind_those_that_feed_them() -> None:
