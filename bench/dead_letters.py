@@ -112,8 +112,8 @@ def rate_per_s(cluster: DevCluster, arguments: argparse.Namespace, poison_every:
         ends = {one["facts"]: one for one in flow.sinks}
         if poison_every and ends["letters"]["total"] != poisoned:
             raise WrongResultError(f"{ends['letters']['total']:,} dead letters, not {poisoned:,}")
-        wall_s: float = ends["good"]["changed_s"] - flow.started_s
-        return (arguments.numbers - poisoned) / wall_s
+        good: int = ends["good"]["total"]
+        return good / float(ends["good"]["changed_s"] - flow.started_s)
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
