@@ -3,6 +3,7 @@
 from __future__ import annotations  # pure
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ class TopologyContext:
         self.outstanding: Callable[[], int] = _nothing
         self.clock: Callable[[], float] = _no_clock
         self.unix_clock: Callable[[], float] = _no_clock
+        self.polled_s = math.inf  # when the worker began to poll the spout, for some milliseconds, by ``clock``
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:

@@ -56,10 +56,9 @@ class ReplayingSpout(Spout):
     def _send_due(self) -> bool:
         """Emit one message whose pause is over; return false if there is none."""
         replay = self._replay if self._kept is None else self._kept
-        if replay.due_s == math.inf:  # called for each tuple: no clock is read in vain
+        if replay.due_s > self.context.polled_s or replay.due_s == math.inf:  # no clock for each tuple
             return False
-        now_s = self.context.clock()
-        pending = replay.pop_due(now_s) if replay.due_s <= now_s else None
+        pending = replay.pop_due(self.context.clock())
         if pending is None:
             return False
         self._send(pending)

@@ -240,6 +240,7 @@ class SpoutExecutor(Executor):
         worked = False
         for spout in self._ready:
             self.at_work = spout
+            spout.context.polled_s = started_s
             spout.must_yield = False
             emits = spout.collector.emits
             if not self.is_blocking:
