@@ -64,7 +64,7 @@ class TopologyContext:
         self.outstanding: Callable[[], int] = _nothing
         self.clock: Callable[[], float] = _no_clock
         self.unix_clock: Callable[[], float] = _no_clock
-        self.polled_s = math.inf  # when the worker began to poll the spout, for some milliseconds, by ``clock``
+        self.polled_s = math.inf  # for spouts: when the present row of ``next_tuple`` calls began, by ``clock``
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:

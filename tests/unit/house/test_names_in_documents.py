@@ -32,8 +32,11 @@ documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(
 
 
 def quoted(document: Path) -> list[str]:
-    """The text between single backticks."""
-    return re.findall(r"`([^`\n]+)`", document.read_text())
+    """The text between single backticks. The first column of docs/storm.md has Storm's own names."""
+    text = document.read_text()
+    if document.name == "storm.md":
+        text = re.sub(r"^\| .*? \| ", "| ", text, flags=re.MULTILINE)
+    return re.findall(r"`([^`\n]+)`", text)
 
 
 @documents
