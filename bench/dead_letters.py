@@ -8,6 +8,9 @@ numbers take turns. ``numbers_per_s`` is that of the numbers which can be proces
 the sink, and ``clean_numbers_per_s`` that of the runs without others; both are medians. ``ratio`` is the first divided
 by the second.
 
+``ratio`` cannot be more than the share of numbers that can be processed. The attempts of numbers read in the last 0.3 s
+are not measured.
+
 Each number must come to the sink, or to the dead letters if it cannot be processed, else the exit status is 1.
 """
 
@@ -136,9 +139,16 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     }
 
 
+def at_least_two(text: str) -> int:
+    """Parse the argument --poison-every."""
+    if int(text) < 2:
+        raise argparse.ArgumentTypeError("at least 2, since some numbers must come to the sink")
+    return int(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--numbers", type=int, default=400_000)
-    parser.add_argument("--poison-every", type=int, default=100)
+    parser.add_argument("--poison-every", type=at_least_two, default=100)
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -37,7 +37,7 @@ class _Call:
 
     def __init__(self, tup: Tuple) -> None:
         self.tup = tup
-        self.task: asyncio.Task[None]  # set when the call begins
+        self.task: asyncio.Task[None] | None = None
         self.emits: Emits = []
         self.error: BaseException | None = None
         self.is_done = False
@@ -298,11 +298,13 @@ class AsyncBolt(Bolt):
     def _begin(self, calls: list[_Call]) -> None:
         create_task, name = asyncio.get_running_loop().create_task, type(self).__name__
         for call in calls:
-            call.task = create_task(self._run(call), name=name)  # a constant name: one of asyncio's costs 0.4 us
-            self._tasks.add(call.task)
+            call.task = task = create_task(self._run(call), name=name)  # a name of asyncio's own costs 0.4 us
+            if not task.done():  # the tasks of an event loop that a user has made eager begin at once
+                self._tasks.add(task)
 
     async def _run(self, call: _Call) -> None:
-        task = call.task
+        task = call.task or asyncio.current_task()
+        assert task is not None
         _emits.set(call.emits)
         attempts = 0
         while True:

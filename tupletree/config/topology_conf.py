@@ -89,7 +89,7 @@ class TopologyKeys:
     TOPOLOGY_STATS_SAMPLE_RATE: Final = "topology.stats.sample.rate"
     """Tuples whose latency is measured."""
     TOPOLOGY_SLEEP_SPOUT_WAIT_STRATEGY_TIME_MS: Final = "topology.sleep.spout.wait.strategy.time.ms"
-    """Pause of a spout that had nothing to emit; after seconds without a tuple at least 10 ms."""
+    """Pause of a spout that had nothing to emit; after a second without a tuple at least 10 ms, unless 0."""
     TOPOLOGY_ERROR_THROTTLE_INTERVAL_SECS: Final = "topology.error.throttle.interval.secs"
     """Window of topology.max.error.report.per.interval."""
     TOPOLOGY_MAX_ERROR_REPORT_PER_INTERVAL: Final = "topology.max.error.report.per.interval"

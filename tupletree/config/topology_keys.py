@@ -107,7 +107,7 @@ TOPOLOGY: Final = (
         "topology.sleep.spout.wait.strategy.time.ms",
         1,
         "ms",
-        "Pause of a spout that had nothing to emit; after seconds without a tuple at least 10 ms.",
+        "Pause of a spout that had nothing to emit; after a second without a tuple at least 10 ms, unless 0.",
         minimum=0,
         component=True,
     ),

@@ -21,8 +21,8 @@ IDLE_SHARE, MAX_PAUSE_S = 0.01, 0.01
 
 
 def pause_s(length_s: float, idle_s: float) -> float:
-    """Return the pause, at least ``length_s``, of a source that has emitted nothing for ``idle_s``."""
-    return max(length_s, min(IDLE_SHARE * idle_s, MAX_PAUSE_S))
+    """Return the pause, at least ``length_s``, of a source that has emitted nothing for ``idle_s``; with 0 none."""
+    return max(length_s, min(IDLE_SHARE * idle_s, MAX_PAUSE_S)) if length_s else 0.0
 
 
 class IdleWait:

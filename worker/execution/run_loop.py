@@ -203,10 +203,10 @@ class RunLoop(threading.Thread):
         for executor, was_busy in [(executor, executor.has_work) for executor in self._executors]:
             if not was_busy and executor.has_work and not (executor.is_source or executor.is_blocking):
                 self._run_executor(executor, generation)
+                self._not_stepping()  # from here on the watchdog moves nothing, until the next step
                 if generation != self._generation:
                     break
             executor.flush()
-        self._not_stepping()
 
     def _run_executor(self, executor: Executor, generation: int) -> bool:
         """Step an executor; step a bolt until its work is done or its time is up. Return True if it did anything."""

@@ -199,6 +199,29 @@ def test_a_flush_sends_one_update_for_a_tree_that_was_processed_here() -> None:
     assert xors(updates) == {}
 
 
+def test_no_executor_is_flushed_while_another_one_is_in_a_step() -> None:
+    """The watchdog may move executors to another loop during a step, and two loops must not flush the same one."""
+    builder = TopologyBuilder()
+    rows, flushed = Log(), list[tuple[str, object]]()
+    builder.set_spout("spout", Given(rows, Log()))
+    builder.set_bolt("even", DoBasic(emit_even, outputs=["n"])).shuffle_grouping("spout")
+    builder.set_bolt("sink", DoBasic()).shuffle_grouping("even")
+    executors = HandDriven(builder.create_topology()).executors
+    loop = RunLoop("loop", executors, settings([]))
+    for executor in executors:
+
+        def flush(flush: Callable[[], None] = executor.flush, name: str = executor.component_id) -> None:
+            flushed.append((name, loop.present[1]))
+            flush()
+
+        executor.flush = flush  # type: ignore[method-assign]
+    rows.extend([1, 2, 3, 5])
+    for _ in range(5):
+        turn(loop)
+    assert {name for name, _ in flushed} == {"spout", "even", "sink"}
+    assert {stepping for _, stepping in flushed} == {None}
+
+
 def emit_even(tup: Tuple, collector: BasicCollector) -> None:
     if tup["n"] % 2 == 0:
         collector.emit([tup["n"]])

@@ -63,11 +63,12 @@ def test_a_spout_is_polled_less_often_the_longer_it_has_emitted_nothing() -> Non
     assert hand.executor("spout").due_s() == pytest.approx(60.001)
 
 
-def test_a_pause_that_is_set_longer_is_kept() -> None:
-    hand = driven(Numbers(Log(), 0), {"topology.sleep.spout.wait.strategy.time.ms": 50})
+@pytest.mark.parametrize("pause_ms", [0, 50])
+def test_a_pause_that_is_set_longer_or_to_nothing_is_kept(pause_ms: int) -> None:
+    hand = driven(Numbers(Log(), 0), {"topology.sleep.spout.wait.strategy.time.ms": pause_ms})
     hand.step("spout")
     hand.now_s = 20.0
-    assert hand.executor("spout").due_s() == pytest.approx(20.05)
+    assert hand.executor("spout").due_s() == pytest.approx(20 + pause_ms / 1000)
 
 
 def test_max_pending_is_for_each_task() -> None:
