@@ -138,6 +138,26 @@ def test_requests_that_nobody_waits_for_any_longer_are_only_so_many() -> None:
         ports.release()
 
 
+def test_the_first_request_for_a_spout_that_found_none_rouses_it() -> None:
+    [port] = (ports := ReservedPorts()).reserve(1)
+    roused: list[bool] = []
+    receiver = WebhookReceiver(WebhookSpout(port, Text(), answer="accepted")._webhook, lambda: roused.append(True))
+    try:
+        receiver.listen(port)
+        post(port, b"0")
+        assert receiver.next() is not None and roused == []
+        for _ in range(2):
+            assert receiver.next() is None
+            post(port, b"1")
+            post(port, b"2")
+            assert roused == [True]
+            assert receiver.next() is not None and receiver.next() is not None
+            roused.clear()
+    finally:
+        receiver.close()
+        ports.release()
+
+
 def test_a_deactivated_topology_answers_503_and_finishes_what_it_has(place: Place) -> None:
     place.start()
     place.history.holds = True

@@ -14,6 +14,7 @@ import hmac
 import queue
 import ssl
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -74,10 +75,15 @@ class Webhook:
 
 
 class WebhookReceiver:
-    """Receives the requests of one task. The methods below "On the task's thread" are called there alone."""
+    """Receives the requests of one task. The methods below "On the task's thread" are called there alone.
 
-    def __init__(self, webhook: Webhook) -> None:
+    ``rouse`` is called, on the event loop, for the first request after ``next`` has returned None.
+    """
+
+    def __init__(self, webhook: Webhook, rouse: Callable[[], None] = lambda: None) -> None:
         self._webhook = webhook
+        self._rouse = rouse
+        self._is_awaited = False  # ``next`` has returned None
         self._requests = OpenRequests(webhook.max_in_flight, webhook.max_keys)
         self._arrivals: queue.SimpleQueue[OpenRequest] = queue.SimpleQueue()
         self._outcomes: deque[tuple[OpenRequest, Answer]] = deque()
@@ -117,7 +123,10 @@ class WebhookReceiver:
             try:
                 request = self._arrivals.get_nowait()
             except queue.Empty:
-                return None
+                if self._is_awaited:
+                    return None
+                self._is_awaited = True  # before another look: a request that came just now rouses nobody
+                continue
             request.is_emitted = True
             if not request.is_withdrawn:
                 return request
@@ -187,6 +196,9 @@ class WebhookReceiver:
         admitted = OpenRequest(request.header(self._webhook.key_header), request.body, row)
         self._requests.admit(admitted)
         self._arrivals.put(admitted)
+        if self._is_awaited:
+            self._is_awaited = False
+            self._rouse()
         return admitted
 
     async def _wait(self, request: OpenRequest) -> Answer:

@@ -22,6 +22,10 @@ MAX_PORT: Final = 65_535
 LISTEN_AGAIN_S: Final = 1.0
 
 
+def _be_polled() -> None:
+    """Do nothing: a spout is polled after each call, and need not wait for its next poll."""
+
+
 class WebhookSpout(ReplayingSpout):
     """Emits the bodies of POST requests, and answers each request when its tuple tree is complete.
 
@@ -114,7 +118,7 @@ class WebhookSpout(ReplayingSpout):
         self._requests: dict[Pending, OpenRequest] = {}
         self._answers: dict[Pending, Answer] = {}  # of requests that are given up
         self._listen_at_s = 0.0
-        receiver = self._receiver = WebhookReceiver(self._webhook)
+        receiver = self._receiver = WebhookReceiver(self._webhook, lambda: context.call_soon(_be_polled))
         context.outstanding = lambda: receiver.outstanding - len(self._requests)
         port = self._webhook.port + context.task_index
         register_thread(context, receiver, "queue", f"HTTP port {port}, path {self._webhook.path}")
