@@ -54,7 +54,7 @@ class SpoutExecutor(Executor):
         self._by_task = {task.task_id: task for task in tasks}
         self.tree_tasks = list(self._by_task)
         self._is_active = False
-        self.wants_active = False  # set by any thread
+        self._wants_active = self._must_open = False  # set by any thread
         self._timeout_s = timeout_s
         self._next_rotation_s = clock() + timeout_s if timeout_s else math.inf
         self.rest = IdleWait(idle_wait_s)
@@ -67,9 +67,21 @@ class SpoutExecutor(Executor):
         """Do nothing: spouts open when their topology is first active (see ``step``)."""
 
     @property
+    def wants_active(self) -> bool:
+        """True if the topology is active. Spouts open even if it is so for a moment only: CheckpointSpout, which may
+        be slower than the others, commits what they have emitted while the topology is inactive. Any thread."""
+        return self._wants_active
+
+    @wants_active.setter
+    def wants_active(self, wants_active: bool) -> None:
+        if wants_active:
+            self._must_open = True  # first: an active spout is open
+        self._wants_active = wants_active
+
+    @property
     def has_work(self) -> bool:
         # Verdicts are handled even while receiving tasks are congested.
-        return bool(self.inbox) or self.wants_active != self._is_active
+        return bool(self.inbox) or self._wants_active != self._is_active or self._must_open
 
     @property
     def is_ready(self) -> bool:
@@ -86,7 +98,7 @@ class SpoutExecutor(Executor):
             self.rest.is_on = False
         if self._next_rotation_s != math.inf or self._suspects:
             worked |= self._expire(self._clock())
-        if self.wants_active != self._is_active:
+        if self._wants_active != self._is_active or self._must_open:
             self._switch()
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
@@ -98,7 +110,7 @@ class SpoutExecutor(Executor):
     @property
     def is_paused(self) -> bool:
         """True while the spouts are deactivated. Any thread."""
-        return not self.wants_active and not self._is_active
+        return not (self._wants_active or self._is_active or self._must_open)
 
     @property
     def progress(self) -> Hashable:
@@ -221,13 +233,18 @@ class SpoutExecutor(Executor):
 
     def _switch(self) -> None:
         """Open, activate or deactivate the spouts to match the status of the topology."""
-        self._is_active = self.wants_active
-        self._emitted_s = self._clock()
+        must_open, self._must_open = self._must_open, False
+        was_active, self._is_active = self._is_active, self._wants_active
+        is_changed = self._is_active != was_active
+        if is_changed:
+            self._emitted_s = self._clock()
         for spout in self._spouts:
-            if not spout.is_open:
-                if self._is_active:
-                    self._notify(spout, SpoutTask.open)
+            if must_open and not spout.is_open:
+                self._notify(spout, SpoutTask.open)
+                is_told = self._is_active
             else:
+                is_told = not is_changed
+            if not is_told:
                 self._notify(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
 
     def _poll(self) -> bool:

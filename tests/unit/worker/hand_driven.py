@@ -35,6 +35,7 @@ class HandDriven:
         conf: Mapping[str, Any] | None = None,
         getrandbits: Callable[[int], int] | None = None,
         is_tracked: bool = True,
+        is_active: bool = True,
     ) -> None:
         merged = {**config.defaults(), **(conf or {})}
         spec = topology.spec()
@@ -62,7 +63,7 @@ class HandDriven:
         for executor in self.executors:
             executor.open()
             if isinstance(executor, SpoutExecutor):
-                executor.wants_active = True
+                executor.wants_active = is_active
 
     def executor(self, component: str, index: int = 0) -> Executor:
         """The executor of a component's task."""

@@ -105,24 +105,40 @@ def test_without_ackers_ack_is_called_inside_emit_and_nothing_is_pending() -> No
 
 def test_a_spout_opens_when_first_active_and_is_told_of_later_changes() -> None:
     log = Log()
-    hand = driven(Numbers(log, 0))
+    hand = driven(Numbers(log, 0), is_active=False)
     executor = hand.executor("spout")
     assert isinstance(executor, SpoutExecutor)
-    executor.wants_active = False
     hand.step("spout")
     assert list(log) == []
-    for wanted in (True, False, True):
+    for wanted in (True, True, False, False, True):
         executor.wants_active = wanted
-        assert executor.has_work
         hand.step("spout")
         assert not executor.has_work
     executor.close()
     assert list(log) == ["open", "deactivate", "activate", "close"]
 
 
+def test_a_spout_opens_although_its_topology_was_active_for_a_moment_only() -> None:
+    log = Log()
+    hand = driven(Numbers(log), is_active=False)
+    executor = hand.executor("spout")
+    assert isinstance(executor, SpoutExecutor)
+    for wanted in (True, False):
+        executor.wants_active = wanted
+    assert executor.has_work
+    assert not hand.step("spout")
+    assert list(log) == ["open", "deactivate"]
+    assert executor.is_paused and not executor.has_work
+    for wanted in (True, False):
+        executor.wants_active = wanted
+    hand.step("spout")
+    assert list(log) == ["open", "deactivate"], "it is open, and inactive as before"
+
+
 def test_a_spout_that_was_never_active_is_neither_opened_nor_closed() -> None:
     log = Log()
-    hand = driven(Numbers(log, 0))
+    hand = driven(Numbers(log, 0), is_active=False)
+    hand.step("spout")
     hand.executor("spout").close()
     assert list(log) == []
 
