@@ -153,10 +153,14 @@ def one_sentence(ended: Ended, status: int, *words: str) -> None:
 
 @contextmanager
 def running(cluster: DevCluster, *names: str) -> Iterator[None]:
-    """Ends topologies at the end, and waits until their workers are gone."""
+    """Ends the topologies that still run at the end, and waits until their workers are gone."""
+
+    def present() -> set[str]:
+        return {summary.record.name for summary in cluster.client.list()} & set(names)
+
     try:
         yield
     finally:
-        for name in names:
+        for name in present():
             cluster.client.kill(name, wait_secs=0)
-        wait_until(lambda: not {s.record.name for s in cluster.client.list()} & set(names), 60, what="they are gone")
+        wait_until(lambda: not present(), 60, what="they are gone")
