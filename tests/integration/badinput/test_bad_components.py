@@ -1,7 +1,7 @@
 """Components that fail where they run: ``tupletree errors`` says what, the topology stays, nothing is acked falsely.
 
-All topologies are submitted at once, so that waiting for one lets the others go on. Each is killed after its last test:
-a worker that fails at its start takes a second of a processor each time.
+Each runs for its own test only, but for some that more tests ask for: a worker that fails at its start takes a second of
+a processor each time.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ FAILURES = [  # name, component, what its error says, what its traceback says
     ("requires", "", "requirements.* cannot be installed.*nowhere-1.0", None),
 ]
 NAMES = [name for name, *_ in FAILURES]
-STAY = ("foreign", "prepares", "executes")  # later tests ask for them
+STAY = ("foreign", "prepares", "executes")
+"""Those of which more than one test asks."""
 STANDSTILLS = ("hangs", "forgets")  # without any error
 
 
@@ -172,12 +173,23 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def submitted(cluster: DevCluster, notes: Path) -> Iterator[None]:
-    """All of them, as the command line reads them."""
+    """The topologies that stay, as the command line reads them."""
+    with running(cluster, *STAY):
+        for name in STAY:
+            submit(cluster, notes, name)
+        yield
+
+
+@pytest.fixture
+def submitted_alone(cluster: DevCluster, notes: Path, name: str) -> Iterator[None]:
+    """The topology of this test, unless it stays."""
+    if name in STAY:
+        yield
+        return
     requirements = notes / "requirements.txt"
     requirements.write_text("/nowhere/at/all/nowhere-1.0.tar.gz\n")
-    with running(cluster, *NAMES):
-        for name in NAMES:
-            submit(cluster, notes, name, requirements if name == "requires" else None)
+    with running(cluster, name):
+        submit(cluster, notes, name, requirements if name == "requires" else None)
         yield
 
 
@@ -193,7 +205,7 @@ def errors(cluster: DevCluster, name: str) -> list[Any]:
     return list(reversed(cluster.client.describe(name).errors))
 
 
-@pytest.mark.usefixtures("submitted")
+@pytest.mark.usefixtures("submitted", "submitted_alone")
 @pytest.mark.parametrize(("name", "component", "message", "trace"), FAILURES, ids=NAMES)
 def test_the_error_is_shown_and_the_topology_stays(
     cluster: DevCluster, cli: CommandLine, name: str, component: str, message: str, trace: str | None
@@ -212,8 +224,6 @@ def test_the_error_is_shown_and_the_topology_stays(
         assert "Traceback" in told
         assert trace in told
     assert cluster.client.describe(name).summary.record.status == TopologyStatus.ACTIVE
-    if name not in STAY:
-        cluster.client.kill(name, wait_secs=0)
 
 
 def numbers(path: Path) -> set[int]:
