@@ -1,7 +1,7 @@
 """Components that fail where they run: ``tupletree errors`` says what, the topology stays, nothing is acked falsely.
 
-Each runs for its own test only, but for some that more tests ask for: a worker that fails at its start takes a second of
-a processor each time.
+Each runs for its own test only, but for some that more tests ask for: a worker that fails at its start takes a second
+of a processor each time.
 """
 
 from __future__ import annotations
