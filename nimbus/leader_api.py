@@ -28,6 +28,7 @@ from .leader.cluster_state import ClusterState
 from .leader.known_leader import KnownLeader
 from .leader.reconciler import Reconciler
 from .leader.task_changes import check_task_change
+from .progress_store import check_readable
 from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import read_outline
@@ -180,8 +181,13 @@ class LeaderApi:
             case Rollback() if record.HasField("previous"):
                 outline = await self.whole_outline(record, record.previous)
                 check_task_change(record, outline, changed_tasks(record, record.previous), self._conf)
+                await self.check_states(record, outline)
             case _:
                 pass
+
+    async def check_states(self, record: pb.TopologyRecord, spec: pb.TopologySpec) -> None:
+        """Check that other code of a topology reads its stored states. Raises UsageError or UnavailableError."""
+        await asyncio.to_thread(check_readable, self._store, record, spec)
 
     def _forget_outlines(self, state: ClusterState) -> None:
         """Drop the outlines of bundles that no topology uses."""

@@ -59,6 +59,7 @@ class UpdateRequests:
             record = named(header.name, await asyncio.to_thread(self._store.topologies)).value
             running = await self._leader_api.whole_outline(record)
             request = _request(record, running, header, self._config.conf)
+            await self._leader_api.check_states(record, header.spec)
             found = differences(record, request.version)
             if is_same(record, request.version):
                 pass

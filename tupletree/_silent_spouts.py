@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import CodeType
 from typing import Final
 
-from tupletree.component import Component, ignores_fails, is_positioned
+from tupletree._stored_states import is_positioned
+from tupletree.component import Component, ignores_fails
 
 _ARGUMENTS: Final = frozenset({"msg_id", "msg_ids"})
 

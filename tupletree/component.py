@@ -167,44 +167,6 @@ def ignores_fails(component: Component) -> bool:
     return isinstance(component, Spout) and type(component).fail is Spout.fail and "fail" not in vars(component)
 
 
-def is_positioned(component: Component) -> bool:
-    """True if the component is a spout that overrides both ``checkpoint_state`` and ``restore_state``."""
-    return (
-        isinstance(component, Spout)
-        and type(component).checkpoint_state is not Spout.checkpoint_state
-        and type(component).restore_state is not Spout.restore_state
-    )
-
-
-def keeps_state(component: Component) -> bool:
-    """True if checkpoints contain the component: a bolt with a state, or a positioned spout."""
-    return isinstance(component, StatefulBolt) or is_positioned(component)
-
-
-def state_form(component: Component) -> str:
-    """Return what decides how the stored data of a component are read; "" if it stores nothing.
-
-    For a state, the nearest class of the library: its subclasses choose keys and values, it chooses the entries.
-    """
-    if not keeps_state(component):
-        return str(getattr(component, "_state_form", ""))
-    library = (one for one in type(component).__mro__ if one.__module__.partition(".")[0] == "tupletree")
-    return next(one.__name__ for one in library if one is not BasicStatefulBolt)
-
-
-def is_divisible(component: Component) -> bool:
-    """True if the states or positions of the component's tasks can be divided among another number of tasks."""
-    if isinstance(component, StatefulBolt):
-        return component.is_divisible is not False
-    return isinstance(component, Spout) and type(component).merge_states is not Spout.merge_states
-
-
-def has_known_keys(component: Component) -> bool:
-    """True if a stateful bolt says to which values of a grouping the keys of its state belong."""
-    assert isinstance(component, StatefulBolt)
-    return bool(component.is_divisible) or type(component).values_of_key is not StatefulBolt.values_of_key
-
-
 def remedy_of(component: Component) -> str:
     """Return how the component's code fails its input rather than its worker; "" if it cannot."""
     return component._remedy
@@ -280,10 +242,12 @@ class StatefulBolt(Bolt):
         is_divisible: True if the keys of the state are values of the fields grouping, or ``values_of_key`` tells these:
             the number of tasks can then change. None: each key is checked when it changes; one task cannot become
             several then, since with one task every key is where it belongs. False: the number of tasks is fixed.
+        state_version: raise it when the values of the state change their form, and define ``migrate_value``.
     """
 
     needs_positions: bool = False
     is_divisible: bool | None = None
+    state_version: int = 1
     state: KeyValueState[Any, Any]
     default_factory: Callable[[], Any] | None = None
 
@@ -314,6 +278,20 @@ class StatefulBolt(Bolt):
     def merge_values(self, key: Any, values: Sequence[Any]) -> Any:
         """Return the value for the new tasks of an entry without a grouping key, given those of the old tasks."""
         raise NotImplementedError(f"{type(self).__name__} has entries without a key and no merge_values")
+
+    def migrate_value(self, key: Any, value: Any, version: int) -> Any:
+        """Return a value that an earlier version of this class stored, as this one stores it.
+
+        Called for every entry before ``init_state``, if ``state_version`` was ``version`` when the state was stored.
+        The values returned are saved with the next checkpoint. Until then a failure or a restart discards them, and
+        the method is called again with the stored ones: it must depend on its arguments alone. An exception is
+        reported, and the topology processes nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no migrate_value")
+
+    def migrate_entry(self, key: Any, value: Any, version: int) -> Any:
+        """Framework side of ``migrate_value``: classes of the library pass on those entries that hold user values."""
+        return self.migrate_value(key, value, version)
 
     def pre_prepare(self, txid: int) -> None:
         """Called before the state is saved for checkpoint ``txid``. Write buffered values to the state now."""

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from tupletree._replay import Pending
 from tupletree._signatures import is_generator
+from tupletree._stored_states import is_positioned
 from tupletree.backoff import Backoff
 from tupletree.collector import SpoutCollector
-from tupletree.component import Spout, TopologyContext, is_positioned
+from tupletree.component import Spout, TopologyContext
 from tupletree.errors import UsageError
 from tupletree.replaying_spout import ReplayingSpout
 

@@ -22,6 +22,7 @@ from tupletree import _pickling
 from tupletree._chained import ChainedSpout
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
+from tupletree._stored_states import has_known_keys, is_divisible, keeps_state, state_form
 from tupletree._wire.value_types import carried
 from tupletree.component import (
     BasicBolt,
@@ -29,10 +30,6 @@ from tupletree.component import (
     Component,
     Spout,
     StatefulBolt,
-    has_known_keys,
-    is_divisible,
-    keeps_state,
-    state_form,
 )
 from tupletree.config import encode_conf
 from tupletree.declarer import (
@@ -290,6 +287,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
         fixed_tasks=keeps_state(definition.component) and not is_divisible(definition.component),
         checks_keys=isinstance(definition.component, StatefulBolt) and not has_known_keys(definition.component),
         state_form=state_form(definition.component),
+        state_version=definition.component.state_version if isinstance(definition.component, StatefulBolt) else 0,
         outputs=[
             topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
             for stream in definition.outputs.values()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tupletree._checkpoints.record import load_checkpoint
 from tupletree._coord.store import Store
 from tupletree._stores.nodes import StateStore
-from tupletree._stores.zookeeper_nodes import ZooKeeperStore
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.transactional.status import load_status
 from tupletree.v1 import topology_pb2 as pb
+
+from ..progress_store import progress_store
 
 Stored = tuple[dict[str, Mapping[str, Any]], str]
 """Progress by id, and the reasons why entries could not be read; empty if all were read."""
@@ -32,13 +32,10 @@ def stored_checkpoints(store: Store, record: pb.TopologyRecord, ids: Sequence[st
 def _read(
     store: Store, record: pb.TopologyRecord, ids: Sequence[str], read: Callable[[StateStore, str], Mapping[str, Any]]
 ) -> Stored:
-    conf = json.loads(record.conf_json) if record.conf_json else {}
-    if conf.get("transactional.zookeeper.servers") or conf.get("transactional.zookeeper.port"):
-        return {}, "the topology stores its progress in another ensemble (transactional.zookeeper.servers)"
     try:
-        states = ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
+        states = progress_store(store, record)
     except UsageError as error:
-        return {}, f"the topology's progress cannot be read: {error}"
+        return {}, str(error)
     found: dict[str, Mapping[str, Any]] = {}
     failures: list[str] = []
     for one in ids:

@@ -35,6 +35,8 @@ from tupletree._checkpoints.steps import Action, Step, first_round
 
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 2.0
+MIGRATION_PAUSE_S = 5.0
+"""Time for which a checkpoint with migrated states is put off: until it is stored, the version before can go on."""
 
 
 class Phase(enum.StrEnum):
@@ -71,17 +73,30 @@ class CheckpointCoordinator:
     """Makes the decisions of one epoch. Effects must be carried out in the order in which they are returned.
 
     ``txid``, ``phase``: as stored; 0 and COMMITTED if nothing is stored. ``fresh``: components without a checkpoint.
+    ``older``: components with a checkpoint of an earlier ``state_version``, and that version.
+    ``migration_pause_s``: the least pause between an INITSTATE that migrates states and the checkpoint with them.
     """
 
-    def __init__(self, epoch: int, txid: int, phase: Phase, fresh: Sequence[str], interval_s: float) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        txid: int,
+        phase: Phase,
+        fresh: Sequence[str],
+        interval_s: float,
+        older: Sequence[tuple[str, int]] = (),
+        migration_pause_s: float = MIGRATION_PAUSE_S,
+    ) -> None:
         self.txid = txid
         self.phase = phase
         self.fresh = tuple(fresh)
+        self.older = tuple(older)
         self.is_recovering = True
         self.step: Step | None = None  # of the current round
         self.failures = 0  # since the last checkpoint
         self._next_round = first_round(epoch)
         self.interval_s = interval_s  # can be changed at any time: the next pause has the new length
+        self._migration_pause_s = migration_pause_s
         self._not_before_s = 0.0
 
     def next(self, now_s: float) -> Sequence[Effect]:
@@ -109,7 +124,7 @@ class CheckpointCoordinator:
         match step.action:
             case Action.PREPARE:
                 self.phase = Phase.COMMITTING
-                self.fresh = ()  # this checkpoint covers all components
+                self.fresh = self.older = ()  # this checkpoint covers all components, as they are now
                 return Record(self.txid, self.phase, is_whole=True), self._send(Action.COMMIT)
             case Action.COMMIT:
                 self.phase = Phase.COMMITTED
@@ -122,7 +137,7 @@ class CheckpointCoordinator:
                 return (Record(self.txid, self.phase),)
             case Action.INITSTATE:
                 self.is_recovering = False
-                self._not_before_s = now_s + self.interval_s
+                self._not_before_s = now_s + max(self.interval_s, self._migration_pause_s if self.older else 0.0)
                 return ()
 
     def failed(self, round_: int, now_s: float) -> bool:
@@ -144,6 +159,6 @@ class CheckpointCoordinator:
         return self._next_round - 1
 
     def _send(self, action: Action) -> Send:
-        self.step = Step(self._next_round, action, self.txid, self.fresh)
+        self.step = Step(self._next_round, action, self.txid, self.fresh, self.older)
         self._next_round += 1
         return Send(self.step)

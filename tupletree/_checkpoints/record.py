@@ -6,7 +6,7 @@ Below ``transactional.zookeeper.root``, for each state id:
 node                           value, after the format
 =============================  ==================================================================
 $checkpoints/<id>/epoch        owner that raised the epoch; the node's *version* is the epoch
-$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round; then layouts, if any
+$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round; then layouts and versions, if any
 =============================  ==================================================================
 
 **Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes the
@@ -19,14 +19,14 @@ Not thread-safe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._stores.node_encoding import decode_owner, decode_record, decode_stored, encode_stored
 from tupletree._stores.nodes import TRIES, Check, Create, DeposedError, Node, Put, StateStore, next_version
-from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFoundError
+from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFoundError, UsageError
 
 FOLDER = "/$checkpoints"
 
@@ -36,8 +36,9 @@ class Checkpoint:
     """The stored checkpoint. ``tasks``: number of tasks of each component in the last whole checkpoint.
 
     ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last: part of
-    the names of its states (places.py). ``round``: a task that opens its state later refuses the steps of earlier
-    rounds (worker/checkpoint/task_state.py).
+    the names of its states (places.py). ``versions``: the ``state_version`` of each component that stored its state,
+    where it is not 1. ``round``: a task that opens its state later refuses the steps of earlier rounds
+    (worker/checkpoint/task_state.py).
     """
 
     txid: int = 0
@@ -45,6 +46,28 @@ class Checkpoint:
     tasks: Mapping[str, int] = field(default_factory=dict)
     round: int = 0
     layouts: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def older_states(self, components: Collection[str], versions: Mapping[str, int]) -> list[tuple[str, int]]:
+        """Return the components whose states must be migrated, and the versions that have stored them.
+
+        ``components``: those that keep a state. ``versions``: their ``state_version`` where it is not 1.
+
+        Raises:
+            UsageError: a state was stored by a later version.
+        """
+        older = []
+        for id in sorted(self.tasks.keys() & components):
+            before, now = self.versions.get(id, 1), versions.get(id, 1)
+            if before > now:
+                raise UsageError(
+                    f"the state of component {id!r} was stored by its state_version {before}, and this code, which "
+                    f"has state_version {now}, cannot read it: go on with code of state_version {before} or later, or "
+                    f"begin with empty states by another topology.state.id"
+                )
+            if before < now:
+                older.append((id, before))
+        return older
 
 
 class CheckpointRecord:
@@ -100,9 +123,11 @@ class CheckpointRecord:
             UnavailableError: the store cannot be reached. The checkpoint is possibly written: repeat the call.
         """
         path = checkpoint_path(self._id)
-        layouts = [dict(checkpoint.layouts)] if checkpoint.layouts else []
+        more = [dict(checkpoint.layouts), dict(checkpoint.versions)]
+        while more and not more[-1]:
+            more.pop()
         data = encode_stored(
-            path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round, *layouts
+            path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round, *more
         )
         for _ in range(TRIES):
             self.refresh()
@@ -193,9 +218,8 @@ def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
     match decode_record(path, node.data):
         case [int(txid), str(phase), dict(tasks), int(round_), *rest] if _are_counts(tasks) and phase in list(Phase):
-            layouts = rest[0] if rest else {}
-            if len(rest) < 2 and isinstance(layouts, dict) and _are_counts(layouts):
-                return Checkpoint(txid, Phase(phase), tasks, round_, layouts)
+            if len(rest) < 3 and all(isinstance(one, dict) and _are_counts(one) for one in rest):
+                return Checkpoint(txid, Phase(phase), tasks, round_, *rest)
     raise InternalError(f"{path} does not hold a checkpoint")
 
 

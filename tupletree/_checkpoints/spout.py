@@ -19,9 +19,17 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, assert_never
 
-from tupletree._checkpoints.coordinator import CheckpointCoordinator, Effect, Phase, Record, Send
+from tupletree._checkpoints.coordinator import (
+    MIGRATION_PAUSE_S,
+    CheckpointCoordinator,
+    Effect,
+    Phase,
+    Record,
+    Send,
+)
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, owner_of
 from tupletree._checkpoints.settings import check_settings, interval_s, state_id
 from tupletree._checkpoints.steps import STREAM, Action, Step
@@ -66,13 +74,15 @@ class CheckpointSpout(Spout):
 
     ``begins``: the components whose tasks begin a round; ``begins_aligned``: the same for aligned checkpoints.
     ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts that belong to an aligned
-    checkpoint too. ``open_store`` is a parameter for the simulation.
+    checkpoint too. ``versions``: the ``state_version`` of each stateful bolt where it is not 1. ``open_store`` is a
+    parameter for the simulation.
 
     Attributes:
         move_states: set by the worker that runs this spout.
     """
 
     move_states: MoveStates | None = None
+    versions: Mapping[str, int] = MappingProxyType({})  # of the class: spouts of earlier submissions have none
 
     blocking = True
     paces_itself = True
@@ -83,6 +93,7 @@ class CheckpointSpout(Spout):
         begins_aligned: Sequence[str],
         stateful: Sequence[str],
         positioned: Sequence[str],
+        versions: Mapping[str, int] = versions,
         *,
         open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
     ) -> None:
@@ -90,6 +101,7 @@ class CheckpointSpout(Spout):
         self.begins_aligned = list(begins_aligned)
         self.stateful = list(stateful)
         self.positioned = list(positioned)
+        self.versions = dict(versions)
         self._open_store = open_store
 
     def declare_output_fields(self, declarer: Any) -> None:
@@ -289,8 +301,12 @@ class CheckpointSpout(Spout):
             self._move(record)
         stored = record.checkpoint
         fresh = [id for id in self._tasks if id not in stored.tasks]
+        older = stored.older_states(self._tasks, self.versions)
+        pause_s = min(MIGRATION_PAUSE_S, self._conf["topology.message.timeout.secs"] / 3)
         self._record = record
-        self._coordinator = CheckpointCoordinator(record.epoch, stored.txid, stored.phase, fresh, self._interval_s)
+        self._coordinator = CheckpointCoordinator(
+            record.epoch, stored.txid, stored.phase, fresh, self._interval_s, older, pause_s
+        )
         self._began_s = self._clock()
         if stored.phase is Phase.COMMITTED:
             self._committed_txid = stored.txid
@@ -346,7 +362,8 @@ class CheckpointSpout(Spout):
                 before = self._record.checkpoint
                 tasks = self._tasks if is_whole else before.tasks
                 layouts = {id: layout for id, layout in before.layouts.items() if id in tasks and id in before.tasks}
-                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round, layouts))
+                versions = self.versions if is_whole else before.versions
+                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round, layouts, versions))
             case Send(step):
                 self._record.refresh()
                 if step == self._coordinator.step:

@@ -17,7 +17,7 @@ from tupletree.outputs import CHECKPOINT_STREAM, Stream
 CHECKPOINT_SPOUT = "$checkpointspout"
 """The component that the builder adds to a stateful topology."""
 
-STREAM = Stream(CHECKPOINT_STREAM, ("round", "action", "txid", "fresh", "sent"), direct=True)
+STREAM = Stream(CHECKPOINT_STREAM, ("round", "action", "txid", "fresh", "older", "sent"), direct=True)
 
 ROUNDS_PER_EPOCH = 1 << 32
 
@@ -40,27 +40,34 @@ class Step:
 
     ``txid``: the checkpoint to which PREPARE, COMMIT or ROLLBACK applies; for INITSTATE the last committed checkpoint.
     ``fresh``: the components that are not in the stored checkpoint. They have nothing to commit, and begin empty.
+    ``older``: the components whose states an earlier ``state_version`` of them has stored, each with that version.
     """
 
     round: int
     action: Action
     txid: int
     fresh: tuple[str, ...] = ()
+    older: tuple[tuple[str, int], ...] = ()
 
     def row(self, sent: int) -> list[Any]:
         """Return the values of a tuple for one task. ``sent``: rows sent to this task before in this generation."""
-        return [self.round, int(self.action), self.txid, list(self.fresh), sent]
+        return [self.round, int(self.action), self.txid, list(self.fresh), [list(one) for one in self.older], sent]
 
     @staticmethod
     def of(values: Sequence[Any]) -> tuple[Step, int]:
         """Return the step in a tuple, and the number of rows sent before. Raises ProtocolError for any other tuple."""
         match values:
-            case [int(round_), int(action), int(txid), list(fresh), int(sent)] if action in _ACTIONS:
-                return Step(round_, Action(action), txid, tuple(fresh)), sent
+            case [int(round_), int(action), int(txid), list(fresh), list(older), int(sent)] if action in _ACTIONS:
+                if all(_is_older(one) for one in older):
+                    return Step(round_, Action(action), txid, tuple(fresh), tuple(map(tuple, older))), sent
         raise ProtocolError(f"{values!r} is not a step of a checkpoint")
 
     def __str__(self) -> str:
         return f"{self.action.name.lower()} {self.txid} (round {self.round})"
+
+
+def _is_older(entry: object) -> bool:
+    return isinstance(entry, list) and [type(one) for one in entry] == [str, int]
 
 
 def first_round(epoch: int) -> int:

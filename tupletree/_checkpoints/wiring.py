@@ -18,7 +18,8 @@ from dataclasses import replace
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT, STREAM
 from tupletree._signatures import is_generator
-from tupletree.component import Spout, StatefulBolt, is_positioned
+from tupletree._stored_states import MIGRATED, can_migrate, is_positioned, state_form
+from tupletree.component import Spout, StatefulBolt
 from tupletree.declarer import Definition, Input
 from tupletree.errors import TopologyError
 from tupletree.outputs import CHECKPOINT_STREAM
@@ -30,7 +31,8 @@ def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definiti
 
     Raises:
         TopologyError: components form a cycle, on which a checkpoint would never be complete; a spout has only one of
-            the two methods of a positioned spout; or a spout is not positioned, and a bolt behind it needs positions.
+            the two methods of a positioned spout; a spout is not positioned, and a bolt behind it needs positions; or a
+            bolt has a ``state_version`` that it cannot have.
     """
     _check_acyclic(components)
     spouts = {id for id, one in components.items() if one.kind == ComponentKind.COMPONENT_KIND_SPOUT}
@@ -43,7 +45,8 @@ def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definiti
     begins = [id for id, one in components.items() if any(item.source in spouts for item in one.inputs)] + roots
     stateful = [id for id, one in components.items() if isinstance(one.component, StatefulBolt)]
     positioned = [id for id in spouts if is_positioned(components[id].component)]
-    spout = CheckpointSpout(begins, sorted(spouts) + roots, stateful, sorted(positioned))
+    versions = {id: version for id in stateful if (version := _state_version(components[id])) != 1}
+    spout = CheckpointSpout(begins, sorted(spouts) + roots, stateful, sorted(positioned), versions)
     wired = {id: _wired(one.copy(), spouts) for id, one in components.items()}
     wired[CHECKPOINT_SPOUT] = Definition(
         CHECKPOINT_SPOUT,
@@ -81,6 +84,24 @@ def _check_acyclic(components: Mapping[str, Definition]) -> None:
             component=id,
             field="inputs",
         )
+
+
+def _state_version(definition: Definition) -> int:
+    bolt = definition.component
+    assert isinstance(bolt, StatefulBolt)
+    version = bolt.state_version
+    if type(version) is not int or not 1 <= version < 2**31:
+        fault = f"state_version is {version!r}; a number from 1 on was expected"
+    elif version > 1 and not can_migrate(bolt):
+        fault = (
+            f"state_version is {version}, and there is no migrate_value: define migrate_value(key, value, version), "
+            f"which returns a value of an earlier version as this one stores it"
+            if state_form(bolt) in MIGRATED
+            else f"state_version is {version}, and the states of a {state_form(bolt)} cannot be migrated"
+        )
+    else:
+        return version
+    raise TopologyError(f"{definition.title}: {fault}", component=definition.id, field="state_version")
 
 
 def _check_position(definition: Definition) -> None:

@@ -18,6 +18,7 @@ from tupletree.keyed.access import KeyState, Timers
 from tupletree.keyed.progress import (
     PLAIN,
     PROGRESS,
+    VALUE,
     Progress,
     Sender,
     entry_of,
@@ -178,6 +179,10 @@ class KeyedProcess(BasicStatefulBolt):
 
     def merge_values(self, key: Any, values: Sequence[Any]) -> Any:
         return merge_progress(values) if key == PROGRESS else values[0]  # the layout of windows is the class's
+
+    def migrate_entry(self, key: Any, value: Any, version: int) -> Any:
+        is_value = type(key) is not tuple or (len(key) == 2 and key[0] == VALUE)
+        return self.migrate_value(key_of(key), value, version) if is_value else value
 
     def pre_prepare(self, txid: int) -> None:
         if self._progress is not None:

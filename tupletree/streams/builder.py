@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overload
 
 from tupletree import _pickling
+from tupletree._stored_states import is_positioned
 from tupletree._wire.value_types import register
 from tupletree.backoff import Backoff
-from tupletree.component import Spout, is_positioned
+from tupletree.component import Spout
 from tupletree.errors import TopologyError, UsageError
 from tupletree.streams import local_run
 from tupletree.streams.chained_spout import chained

@@ -76,7 +76,7 @@ class InputSpec(_message.Message):
     def __init__(self, source: _Optional[str] = ..., stream: _Optional[str] = ..., grouping: _Optional[_Union[GroupingKind, str]] = ..., fields: _Optional[_Iterable[str]] = ..., custom: _Optional[bytes] = ...) -> None: ...
 
 class ComponentSpec(_message.Message):
-    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks", "checks_keys", "state_form")
+    __slots__ = ("id", "kind", "object", "parallelism", "tasks", "conf_json", "outputs", "inputs", "keeps_state", "fixed_tasks", "checks_keys", "state_form", "state_version")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class ComponentSpec(_message.Message):
     FIXED_TASKS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_KEYS_FIELD_NUMBER: _ClassVar[int]
     STATE_FORM_FIELD_NUMBER: _ClassVar[int]
+    STATE_VERSION_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: ComponentKind
     object: bytes
@@ -101,7 +102,8 @@ class ComponentSpec(_message.Message):
     fixed_tasks: bool
     checks_keys: bool
     state_form: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ..., checks_keys: bool = ..., state_form: _Optional[str] = ...) -> None: ...
+    state_version: int
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[ComponentKind, str]] = ..., object: _Optional[bytes] = ..., parallelism: _Optional[int] = ..., tasks: _Optional[int] = ..., conf_json: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[StreamSpec, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputSpec, _Mapping]]] = ..., keeps_state: bool = ..., fixed_tasks: bool = ..., checks_keys: bool = ..., state_form: _Optional[str] = ..., state_version: _Optional[int] = ...) -> None: ...
 
 class TopologySpec(_message.Message):
     __slots__ = ("components",)

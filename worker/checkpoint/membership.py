@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.settings import state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
-from tupletree.component import Component, Spout, StatefulBolt, is_positioned
+from tupletree._stored_states import is_positioned
+from tupletree.component import Component, Spout, StatefulBolt
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.v1 import topology_pb2

@@ -20,9 +20,10 @@ from zlib import crc32
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint
+from tupletree._stored_states import has_known_keys, is_divisible
 from tupletree._wire.codec import decode_value, encode_columns, encode_value
 from tupletree._wire.value_hash import hash_values
-from tupletree.component import Component, Spout, StatefulBolt, has_known_keys, is_divisible
+from tupletree.component import Component, Spout, StatefulBolt
 from tupletree.context import TopologyContext
 from tupletree.errors import ConflictError, TopologyError
 from tupletree.state.buffered import BufferedState

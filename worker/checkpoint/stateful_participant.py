@@ -93,6 +93,7 @@ class StatefulParticipant(Participant):
             state.default_factory = self._bolt.default_factory
             state.topology_checkpoint = step.txid
             with self._task.set_up:
+                self._state.migrate(step, self._bolt)
                 self._bolt.init_state(state)
             self._needs_init = False
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from tupletree._checkpoints.steps import Step
+from tupletree._log import event
+from tupletree.component import StatefulBolt
 from tupletree.errors import ConflictError, TupletreeError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
+
+log = logging.getLogger(__name__)
 
 Opened = tuple[StateProvider, KeyValueState[Any, Any]]
 OpenState = Callable[[], Opened]
@@ -136,6 +141,27 @@ class TaskState:
                 f"{step.txid}: the store has lost the commit, or is not the store that was written to (a file must be "
                 f"reachable from every machine); restore the store, or choose another topology.state.id to start empty"
             )
+
+    def migrate(self, step: Step, bolt: StatefulBolt) -> None:
+        """Replace the values that an earlier ``state_version`` of the bolt has stored, in changes not yet committed.
+
+        Called before the bolt is initialised, so uncommitted changes are what an earlier try has left: they are
+        discarded. If ``migrate_value`` raises, so does this, and nothing is changed. All migrated values are in memory
+        until the next checkpoint.
+        """
+        version = dict(step.older).get(self._component)
+        provider, state = self._open()
+        if version is None or not provider.is_durable:
+            return
+        state.rollback()
+        migrated = []
+        for key, value in state.scan():
+            new = bolt.migrate_entry(key, value, version)
+            if new is not value:
+                migrated.append((key, new))
+        for key, new in migrated:
+            state.put(key, new)
+        event(log, "state.migrated", component=self._component, version=version, entries=len(migrated))
 
     def close(self) -> None:
         """Close the state, if it was opened."""

@@ -29,7 +29,7 @@ def stored(cluster: DevCluster) -> Checkpoint:
 
 def counts(conf: Mapping[str, Any], checkpoint: Checkpoint) -> list[Counter[str]]:
     """What the states of the counting tasks hold; reading takes them from their tasks, so once everything has ended."""
-    tasks, layout = checkpoint.tasks["count"], checkpoint.layouts["count"]
+    tasks, layout = checkpoint.tasks["count"], checkpoint.layouts.get("count", 0)
     found = []
     for index in range(tasks):
         name = namespace_of("lines", "count", index, tasks, layout)

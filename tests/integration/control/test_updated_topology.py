@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections import Counter
@@ -13,6 +14,8 @@ import updated_lines
 from test_rebalanced_tasks import counts, stored, write
 
 from tests.integration.control.conftest import Console
+from tupletree._checkpoints.forgetting import forget
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.client import StateClient, TopologyRecord
 from tupletree.errors import UnavailableError
 from tupletree.testing import DevCluster, wait_until
@@ -69,7 +72,16 @@ class Scene:
             answer = StateClient(self.cluster.client.seeds).get("lines", "count", *self.written)
         except UnavailableError:  # a worker is starting
             return Counter()
-        return Counter({one.key: one.value for one in answer.entries})
+        return Counter({one.key: one.value[0] if type(one.value) is list else one.value for one in answer.entries})
+
+    def ended(self) -> list[Counter[str]]:
+        """End the topology, and return what each task of "count" has stored."""
+        self.cluster.client.kill("lines", wait_secs=0)
+        wait_until(lambda: not [one for one in self.cluster.processes if one.role == "worker"], 30, what="workers end")
+        found = counts(self.conf, stored(self.cluster))
+        with contextlib.closing(open_store(self.cluster.conf)) as store:
+            forget(store, "lines")  # the next test has states of its own
+        return found
 
 
 def test_states_and_positions_go_on_with_other_code(
@@ -112,6 +124,24 @@ def test_states_and_positions_go_on_with_other_code(
     assert (scene.record().version, scene.record().tasks["count"]) == (0, 2)
     scene.write()
     scene.counts_all()
-    cluster.client.kill("lines", wait_secs=0)
-    wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="the workers end")
-    assert sum(counts(scene.conf, stored(cluster)), Counter()) == scene.written
+    assert sum(scene.ended(), Counter()) == scene.written
+
+
+def test_values_of_another_form_are_migrated_and_there_is_no_way_back(
+    cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    console = Console(cluster, capsys)
+    scene = Scene(cluster, console, tmp_path)
+    scene.write()
+    console("submit", *scene.source(updated_lines.first(scene.files)), "--name", "lines")
+    scene.counts_all()
+    console("update", "lines", *scene.source(updated_lines.third(scene.files)), "--wait", 5)
+    scene.write()
+    scene.counts_all()
+    assert stored(cluster).versions == {"count": 2, "total": 2}
+    too_late = "the state of component 'count' was stored by its state_version 2, and this code, which has "
+    assert too_late in console.refusal("rollback", "lines")
+    assert too_late in console.refusal("update", "lines", *scene.source(updated_lines.first(scene.files)))
+    assert scene.record().pending is None
+    found = {line: value for one in scene.ended() for line, value in one.items()}
+    assert found == {line: [count, "migrated"] for line, count in scene.written.items()}

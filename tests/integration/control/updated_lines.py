@@ -28,6 +28,17 @@ _PUTS = """
         self.state.put(tup["line"], self.state.get(tup["line"], 0) + 1)
         self.collector.ack(tup)
 """
+_LISTS = """
+    state_version = 2
+
+    def migrate_value(self, key, value, version):
+        return [value, "migrated"]
+
+    def execute(self, tup):
+        count, remark = self.state.get(tup["line"], [0, "new"])
+        self.state.put(tup["line"], [count + 1, remark])
+        self.collector.ack(tup)
+"""
 _CANNOT_START = (
     _PUTS
     + """
@@ -45,6 +56,11 @@ def first(files: str) -> str:
 def second(files: str) -> str:
     """Counts in another way, with four tasks, and in "again" instead of "total"."""
     return _SOURCE.format(methods=_PUTS, files=files, tasks=4, other="again")
+
+
+def third(files: str) -> str:
+    """The first, but each count is a list now."""
+    return _SOURCE.format(methods=_LISTS, files=files, tasks=2, other="total")
 
 
 def broken(files: str) -> str:

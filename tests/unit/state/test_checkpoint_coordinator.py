@@ -6,14 +6,22 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tupletree._checkpoints.coordinator import FIRST_PAUSE_S, MAX_PAUSE_S, CheckpointCoordinator, Phase, Record, Send
+from tupletree._checkpoints.coordinator import (
+    FIRST_PAUSE_S,
+    MAX_PAUSE_S,
+    MIGRATION_PAUSE_S,
+    CheckpointCoordinator,
+    Phase,
+    Record,
+    Send,
+)
 from tupletree._checkpoints.steps import Action, Step, first_round
 
 INTERVAL_S = 1.0
 
 
-def coordinator(txid=0, phase=Phase.COMMITTED, epoch=1, fresh=()):
-    return CheckpointCoordinator(epoch, txid, phase, fresh, INTERVAL_S)
+def coordinator(txid=0, phase=Phase.COMMITTED, epoch=1, fresh=(), older=()):
+    return CheckpointCoordinator(epoch, txid, phase, fresh, INTERVAL_S, older)
 
 
 def sent(effects):
@@ -201,3 +209,24 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
+
+
+def test_states_are_older_until_a_checkpoint_with_them_is_prepared_which_is_put_off():
+    one = coordinator(txid=3, phase=Phase.PREPARING, older=[("count", 1)])
+    one.acked(sent(one.next(0.0)).round, 0.0)
+    initialise = sent(one.next(0.0))
+    assert (initialise.action, initialise.older) == (Action.INITSTATE, (("count", 1),))
+    one.acked(initialise.round, 0.0)
+    assert one.next(MIGRATION_PAUSE_S - 0.01) == ()
+    prepare = sent(one.next(MIGRATION_PAUSE_S))
+    assert one.failed(prepare.round, 10.0)
+    for _ in range(2):  # a rollback, and the states again
+        again = sent(one.next(10.0))
+        assert again.older == (("count", 1),)
+        one.acked(again.round, 10.0)
+    prepare = sent(one.next(10.0 + MIGRATION_PAUSE_S))
+    record, send = one.acked(prepare.round, 16.0)
+    assert record.is_whole
+    assert send.step.older == ()
+    one.acked(send.step.round, 16.0)
+    assert sent(one.next(16.0 + INTERVAL_S)).action is Action.PREPARE

@@ -22,6 +22,8 @@ from tupletree.errors import AuthorityError, InternalError, NotFoundError, Unava
 from tupletree.transactional.status import transactional_ids
 
 SOME = Checkpoint(7, Phase.COMMITTING, {"count": 3})
+MOVED = Checkpoint(7, Phase.COMMITTING, {"count": 3}, 5, {"count": 4})
+MIGRATED = Checkpoint(7, Phase.COMMITTING, {"count": 3}, 5, {}, {"count": 2})
 
 
 def take_over(store, owner="me"):
@@ -33,13 +35,22 @@ def test_the_first_checkpoint_spout_finds_nothing():
     assert (record.epoch, record.checkpoint) == (1, Checkpoint())
 
 
-def test_a_successor_finds_what_was_saved():
+@pytest.mark.parametrize("saved", [SOME, MOVED, MIGRATED])
+def test_a_successor_finds_what_was_saved(saved):
     store = MemoryStore()
-    take_over(store).save(SOME)
+    take_over(store).save(saved)
     successor = take_over(store)
-    assert (successor.epoch, successor.checkpoint) == (2, SOME)
-    assert load_checkpoint(store, "words") == (SOME, 2, "me")
+    assert (successor.epoch, successor.checkpoint) == (2, saved)
+    assert load_checkpoint(store, "words") == (saved, 2, "me")
     assert state_ids(store) == ["words"]
+
+
+def test_what_is_older_is_named_with_its_version_and_what_is_newer_is_refused():
+    stored = Checkpoint(7, Phase.COMMITTED, {"a": 1, "b": 1, "c": 1, "gone": 1}, 1, {}, {"b": 2, "gone": 9})
+    assert stored.older_states(["a", "b", "c", "new"], {"a": 3, "b": 2, "new": 4}) == [("a", 1)]
+    assert stored.older_states(["b"], {"b": 5}) == [("b", 2)]
+    with pytest.raises(UsageError, match=r"'b' was stored by its state_version 2, and this code, which has .* 1,"):
+        stored.older_states(["a", "b"], {"a": 3})
 
 
 def test_a_deposed_one_writes_nothing_and_learns_by_whom():

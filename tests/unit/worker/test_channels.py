@@ -72,7 +72,7 @@ class Scene:
         for origin, task, rows in self.hand.delivered:
             if task == self.keep:
                 is_step = origin.stream == CHECKPOINT_STREAM
-                found += [(Action(row[1]).name, row[4]) if is_step else row[0] for row, _, _ in rows]
+                found += [(Action(row[1]).name, row[-1]) if is_step else row[0] for row, _, _ in rows]
         self.hand.delivered.clear()
         return found
 

@@ -257,6 +257,7 @@ class ComponentSpec(Result):
         fixed_tasks: true if these cannot be divided among another number of tasks.
         checks_keys: true if nothing but a check of several tasks shows whether its keys are those of the grouping.
         state_form: of a component that stores anything, what decides how that is read.
+        state_version: of a bolt with a state, the version of its values; otherwise 0.
     """
 
     id: str
@@ -270,6 +271,7 @@ class ComponentSpec(Result):
     fixed_tasks: bool
     checks_keys: bool
     state_form: str
+    state_version: int
     raw: topology_pb2.ComponentSpec = field(repr=False, compare=False)
 
     @property

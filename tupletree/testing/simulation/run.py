@@ -13,11 +13,11 @@ from tupletree import config
 from tupletree._checkpoints.record import load_checkpoint
 from tupletree._checkpoints.settings import check_settings, state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree._stored_states import is_positioned
 from tupletree._stores import memory_nodes
 from tupletree._wire.codec import decode_value
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
-from tupletree.component import is_positioned
 from tupletree.errors import NotFoundError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.replaying_spout import ReplayingSpout

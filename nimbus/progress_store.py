@@ -1,0 +1,44 @@
+"""Stored progress of topologies: in the cluster's ZooKeeper, beside the records of nimbus itself."""
+
+from __future__ import annotations
+
+import json
+
+from tupletree._checkpoints.forgetting import state_id_of
+from tupletree._checkpoints.record import stored_checkpoint
+from tupletree._coord.store import Store
+from tupletree._stores.nodes import StateStore
+from tupletree._stores.zookeeper_nodes import ZooKeeperStore
+from tupletree.errors import UsageError
+from tupletree.v1 import topology_pb2 as pb
+
+
+def progress_store(store: Store, record: pb.TopologyRecord) -> StateStore:
+    """Return the store of a topology's progress. Raises UsageError if it is not one that nimbus reads."""
+    conf = json.loads(record.conf_json) if record.conf_json else {}
+    if conf.get("transactional.zookeeper.servers") or conf.get("transactional.zookeeper.port"):
+        raise UsageError("the topology stores its progress in another ensemble (transactional.zookeeper.servers)")
+    try:
+        return ZooKeeperStore(store.client, conf.get("transactional.zookeeper.root") or "/transactional")
+    except UsageError as error:
+        raise UsageError(f"the topology's progress cannot be read: {error}") from None
+
+
+def check_readable(store: Store, record: pb.TopologyRecord, spec: pb.TopologySpec) -> None:
+    """Check that other code of a topology reads the states that are stored. Blocks on ZooKeeper.
+
+    ``spec``: the outline of that code. What is stored elsewhere is left to the checkpoint spout, which checks it again.
+
+    Raises:
+        UsageError: a state was stored by a later ``state_version``.
+        UnavailableError: ZooKeeper cannot be reached.
+    """
+    state_id = state_id_of(record)
+    if state_id is None:
+        return
+    try:
+        states = progress_store(store, record)
+    except UsageError:
+        return
+    versions = {one.id: max(one.state_version, 1) for one in spec.components if one.keeps_state}
+    stored_checkpoint(states, state_id).older_states(versions, versions)
