@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tupletree._replay import Pending
+from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
@@ -105,20 +105,22 @@ class ReliableSpout(ReplayingSpout):
     def next_tuple(self) -> None:
         if self._send_due():
             return
-        if self._committed != self._replay.position:
+        replay = self._replay if self._kept is None else self._kept
+        lane = replay.lane
+        if self._committed != lane.position:
             self._commit(self.commit_interval_s)
-        if self._is_at_end or len(self._replay) >= self.max_ahead:
+        if self._is_at_end or len(lane) >= self.max_ahead:
             return
         if self._failures and self.context.clock() < self._resume_s:
             return
         try:
             if self._rows is None:
                 self._rows = iter(self.read())
-            self._read_one(self._rows)
+            self._read_one(self._rows, replay)
         except self.reconnect_on as error:
             self._lost(error)
 
-    def _read_one(self, rows: Iterator[Sequence[Any] | Message | None]) -> None:
+    def _read_one(self, rows: Iterator[Sequence[Any] | Message | None], replay: Replay) -> None:
         for read in rows:
             if read is None:
                 return
@@ -126,13 +128,15 @@ class ReliableSpout(ReplayingSpout):
             if self._skip:
                 self._skip -= 1
                 continue
-            message = read if isinstance(read, Message) else Message(read)
             self._read_rows += 1
-            if message.id is not None or message.position is not None:
+            if not isinstance(read, Message):
+                self._send(replay.begin(read, DEFAULT_STREAM))
+                return
+            if read.id is not None or read.position is not None:
                 self._is_counted = False
-            if message.position is not None:
-                self._last = message.position
-            self._send(self._replay.begin(message.row, message.stream, message.id, message.position))
+            if read.position is not None:
+                self._last = read.position
+            self._send(replay.begin(read.row, read.stream, read.id, read.position))
             return
         self._is_at_end = True
 
@@ -155,7 +159,7 @@ class ReliableSpout(ReplayingSpout):
 
     def _finish(self, pending: Pending) -> None:
         self.finished(pending.id)
-        if self._committed != self._replay.position:
+        if self._committed != self._replay.lane.position:
             self._commit(self.commit_interval_s)
 
     def _commit(self, interval_s: float) -> None:

@@ -70,7 +70,8 @@ class ReplayingSpout(Spout):
 
     def ack(self, msg_id: Any) -> None:
         """Called by the framework when the tree of a message is complete."""
-        if self._replay.done(msg_id):
+        replay = self._replay if self._kept is None else self._kept
+        if replay.done(msg_id):
             self._finish(msg_id)
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:

@@ -79,7 +79,7 @@ class RetryingSpout(ReplayingSpout):
         self.spout.deactivate()
 
     def next_tuple(self) -> Any:
-        if self._send_due() or len(self._replay) >= self.max_ahead:
+        if self._send_due() or len(self._replay.lane) >= self.max_ahead:
             return None
         return self.spout.next_tuple()
 
