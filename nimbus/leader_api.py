@@ -33,7 +33,7 @@ from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import read_outline
 from .threads import disk
-from .updates import Rollback, changed_tasks, versions_of
+from .updates import Rollback, changed_tasks, goes_back, versions_of
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -178,7 +178,7 @@ class LeaderApi:
         match request:
             case lifecycle.Rebalance(tasks=tasks) if tasks:
                 check_task_change(record, await self.whole_outline(record), tasks, self._conf)
-            case Rollback() if record.HasField("previous"):
+            case Rollback() if goes_back(record):
                 outline = await self.whole_outline(record, record.previous)
                 check_task_change(record, outline, changed_tasks(record, record.previous), self._conf)
                 await self.check_states(record, outline)

@@ -9,7 +9,7 @@ from tupletree._checkpoints.record import stored_checkpoint
 from tupletree._coord.store import Store
 from tupletree._stores.nodes import StateStore
 from tupletree._stores.zookeeper_nodes import ZooKeeperStore
-from tupletree.errors import UsageError
+from tupletree.errors import InternalError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 
@@ -30,7 +30,7 @@ def check_readable(store: Store, record: pb.TopologyRecord, spec: pb.TopologySpe
     ``spec``: the outline of that code. What is stored elsewhere is left to the checkpoint spout, which checks it again.
 
     Raises:
-        UsageError: a state was stored by a later ``state_version``.
+        UsageError: a state was stored by a later ``state_version``, or what is stored is no checkpoint.
         UnavailableError: ZooKeeper cannot be reached.
     """
     state_id = state_id_of(record)
@@ -41,4 +41,7 @@ def check_readable(store: Store, record: pb.TopologyRecord, spec: pb.TopologySpe
     except UsageError:
         return
     versions = {one.id: max(one.state_version, 1) for one in spec.components if one.keeps_state}
-    stored_checkpoint(states, state_id).older_states(versions, versions)
+    try:
+        stored_checkpoint(states, state_id).older_states(versions, versions)
+    except InternalError as error:
+        raise UsageError(f"the topology's checkpoint cannot be read: {error}") from None

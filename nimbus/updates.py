@@ -168,6 +168,11 @@ def check_update(
     check_record_size(back)
 
 
+def goes_back(record: pb.TopologyRecord) -> bool:
+    """True if a rollback brings the version before back. While an update waits, it withdraws that instead."""
+    return record.HasField("previous") and not record.pending.HasField("update")
+
+
 def updated(record: pb.TopologyRecord, version: pb.TopologyVersion, trial_began_unix_s: float) -> pb.TopologyRecord:
     """Return the record of a topology that goes on with a version. ``trial_began_unix_s``: 0 without a trial.
 

@@ -106,7 +106,9 @@ CALLED: Final[Mapping[str, Kind]] = {
         required=("execute", "execute_batch", "tick"),
     ),
     "tupletree.component.StatefulBolt": _kind(
-        nothing="init_state pre_prepare pre_commit pre_rollback", waiting=_THREAD
+        nothing="init_state pre_prepare pre_commit pre_rollback",
+        values="values_of_key merge_values migrate_value",
+        waiting=_THREAD,
     ),
     "tupletree.component.BasicBolt": _kind(
         nothing="prepare cleanup", yields="execute tick", waiting=_AWAIT, required=("execute", "tick")

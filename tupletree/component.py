@@ -276,16 +276,20 @@ class StatefulBolt(Bolt):
         return (key,) if len(fields) == 1 or type(key) is not tuple else key
 
     def merge_values(self, key: Any, values: Sequence[Any]) -> Any:
-        """Return the value for the new tasks of an entry without a grouping key, given those of the old tasks."""
+        """Return the value for the new tasks of an entry without a grouping key, given those of the old tasks.
+
+        If the ``state_version`` has changed at the same time, they are still those of the earlier version, and so is
+        the result: ``migrate_value`` comes afterwards.
+        """
         raise NotImplementedError(f"{type(self).__name__} has entries without a key and no merge_values")
 
     def migrate_value(self, key: Any, value: Any, version: int) -> Any:
         """Return a value that an earlier version of this class stored, as this one stores it.
 
         Called for every entry before ``init_state``, if ``state_version`` was ``version`` when the state was stored.
-        The values returned are saved with the next checkpoint. Until then a failure or a restart discards them, and
+        The values returned are saved with the next checkpoint. Until then a failure or a restart can discard them, and
         the method is called again with the stored ones: it must depend on its arguments alone. An exception is
-        reported, and the topology processes nothing.
+        reported, and the topology processes nothing. So is a value that cannot be stored.
         """
         raise NotImplementedError(f"{type(self).__name__} has no migrate_value")
 

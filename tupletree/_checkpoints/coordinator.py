@@ -154,6 +154,11 @@ class CheckpointCoordinator:
         return True
 
     @property
+    def is_migrating(self) -> bool:
+        """True if the next checkpoint would be the first with migrated states."""
+        return bool(self.older) and not self.is_recovering
+
+    @property
     def newest_round(self) -> int:
         """The newest round number in use."""
         return self._next_round - 1

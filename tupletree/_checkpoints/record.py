@@ -24,11 +24,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tupletree._checkpoints.coordinator import Phase
-from tupletree._stores.node_encoding import decode_owner, decode_record, decode_stored, encode_stored
+from tupletree._stores.node_encoding import FORMAT, decode_owner, decode_record, decode_stored, encode_stored
 from tupletree._stores.nodes import TRIES, Check, Create, DeposedError, Node, Put, StateStore, next_version
 from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFoundError, UsageError
 
 FOLDER = "/$checkpoints"
+WITH_VERSIONS = 2
+"""The format of a checkpoint with versions of states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,7 @@ class Checkpoint:
             if before > now:
                 raise UsageError(
                     f"the state of component {id!r} was stored by its state_version {before}, and this code, which "
-                    f"has state_version {now}, cannot read it: go on with code of state_version {before} or later, or "
-                    f"begin with empty states by another topology.state.id"
+                    f"has state_version {now}, cannot read it: go on with code of state_version {before} or later"
                 )
             if before < now:
                 older.append((id, before))
@@ -127,7 +128,13 @@ class CheckpointRecord:
         while more and not more[-1]:
             more.pop()
         data = encode_stored(
-            path, checkpoint.txid, checkpoint.phase.value, dict(checkpoint.tasks), checkpoint.round, *more
+            path,
+            checkpoint.txid,
+            checkpoint.phase.value,
+            dict(checkpoint.tasks),
+            checkpoint.round,
+            *more,
+            form=WITH_VERSIONS if checkpoint.versions else FORMAT,
         )
         for _ in range(TRIES):
             self.refresh()
@@ -216,7 +223,7 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
 
 def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
-    match decode_record(path, node.data):
+    match decode_record(path, node.data, WITH_VERSIONS):
         case [int(txid), str(phase), dict(tasks), int(round_), *rest] if _are_counts(tasks) and phase in list(Phase):
             if len(rest) < 3 and all(isinstance(one, dict) and _are_counts(one) for one in rest):
                 return Checkpoint(txid, Phase(phase), tasks, round_, *rest)

@@ -10,7 +10,7 @@ from tupletree._wire.names import topology_name
 from tupletree.component import Component, StatefulBolt
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.options import PROVIDER
-from tupletree.state.providers import BUILT_IN, check_provider
+from tupletree.state.providers import BUILT_IN, check_provider, outlives_workers
 
 MIN_INTERVAL_S = 0.1
 
@@ -52,6 +52,16 @@ def check_needs(components: Mapping[str, Component], conf: Mapping[str, Any]) ->
     for component_id, one in components.items():
         if isinstance(one, StatefulBolt) and one.needs_positions and conf[PROVIDER] in (None, *BUILT_IN):
             one.check_conf(component_id, conf)
+
+
+def stored_versions(
+    versions: Mapping[str, int], providers: Mapping[str, str], conf: Mapping[str, Any]
+) -> dict[str, int]:
+    """Return the ``state_version`` of those components whose states outlive their workers, where it is not 1.
+
+    ``versions``: of all components. ``providers``: those that components have of their own.
+    """
+    return {id: one for id, one in versions.items() if outlives_workers(providers.get(id, conf.get(PROVIDER)))}
 
 
 def interval_s(conf: Mapping[str, Any]) -> float:

@@ -31,7 +31,7 @@ from tupletree._checkpoints.coordinator import (
     Send,
 )
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, owner_of
-from tupletree._checkpoints.settings import check_settings, interval_s, state_id
+from tupletree._checkpoints.settings import check_settings, interval_s, state_id, stored_versions
 from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree._log import event
 from tupletree._stores.nodes import DeposedError, StateStore
@@ -74,8 +74,8 @@ class CheckpointSpout(Spout):
 
     ``begins``: the components whose tasks begin a round; ``begins_aligned``: the same for aligned checkpoints.
     ``stateful``: the bolts whose states belong to a checkpoint; ``positioned``: the spouts that belong to an aligned
-    checkpoint too. ``versions``: the ``state_version`` of each stateful bolt where it is not 1. ``open_store`` is a
-    parameter for the simulation.
+    checkpoint too. ``versions``: the ``state_version`` of each stateful bolt where it is not 1. ``providers``: the
+    components' own ``topology.state.provider``. ``open_store`` is a parameter for the simulation.
 
     Attributes:
         move_states: set by the worker that runs this spout.
@@ -83,6 +83,7 @@ class CheckpointSpout(Spout):
 
     move_states: MoveStates | None = None
     versions: Mapping[str, int] = MappingProxyType({})  # of the class: spouts of earlier submissions have none
+    providers: Mapping[str, str] = MappingProxyType({})
 
     blocking = True
     paces_itself = True
@@ -94,6 +95,7 @@ class CheckpointSpout(Spout):
         stateful: Sequence[str],
         positioned: Sequence[str],
         versions: Mapping[str, int] = versions,
+        providers: Mapping[str, str] = providers,
         *,
         open_store: Callable[[Mapping[str, Any]], StateStore] = open_store,
     ) -> None:
@@ -102,6 +104,7 @@ class CheckpointSpout(Spout):
         self.stateful = list(stateful)
         self.positioned = list(positioned)
         self.versions = dict(versions)
+        self.providers = dict(providers)
         self._open_store = open_store
 
     def declare_output_fields(self, declarer: Any) -> None:
@@ -117,6 +120,7 @@ class CheckpointSpout(Spout):
         self._interval_s = interval_s(conf)
         is_aligned = bool(conf["topology.state.checkpoint.aligned"])
         begins = self.begins_aligned if is_aligned else self.begins
+        self._versions = stored_versions(self.versions, self.providers, conf)
         self._targets = sorted({task for id in begins for task in context.component_tasks(id)})
         self._tasks = {id: len(context.component_tasks(id)) for id in self.stateful + self.positioned * is_aligned}
         self._topology = f"topology {context.topology_id}, "
@@ -184,7 +188,8 @@ class CheckpointSpout(Spout):
 
     def _while_inactive(self) -> None:
         if self._sleeper is not None:
-            self._advance()
+            # A topology is inactive, too, on its way back to the version before, which finds its states until then.
+            self._advance(begins=self._coordinator is None or not self._coordinator.is_migrating)
             self.deactivate()
 
     def status(self) -> dict[str, Any]:
@@ -297,11 +302,11 @@ class CheckpointSpout(Spout):
                 f"the checkpoint spout of state id {self.state_id!r} has other numbers of tasks now", owner
             )
         record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)
+        older = record.checkpoint.older_states(self._tasks, self._versions)
         if self._is_changed(record.checkpoint):
             self._move(record)
         stored = record.checkpoint
         fresh = [id for id in self._tasks if id not in stored.tasks]
-        older = stored.older_states(self._tasks, self.versions)
         pause_s = min(MIGRATION_PAUSE_S, self._conf["topology.message.timeout.secs"] / 3)
         self._record = record
         self._coordinator = CheckpointCoordinator(
@@ -362,7 +367,7 @@ class CheckpointSpout(Spout):
                 before = self._record.checkpoint
                 tasks = self._tasks if is_whole else before.tasks
                 layouts = {id: layout for id, layout in before.layouts.items() if id in tasks and id in before.tasks}
-                versions = self.versions if is_whole else before.versions
+                versions = self._versions if is_whole else before.versions
                 self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round, layouts, versions))
             case Send(step):
                 self._record.refresh()

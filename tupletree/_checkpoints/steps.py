@@ -17,7 +17,7 @@ from tupletree.outputs import CHECKPOINT_STREAM, Stream
 CHECKPOINT_SPOUT = "$checkpointspout"
 """The component that the builder adds to a stateful topology."""
 
-STREAM = Stream(CHECKPOINT_STREAM, ("round", "action", "txid", "fresh", "older", "sent"), direct=True)
+STREAM = Stream(CHECKPOINT_STREAM, ("round", "action", "txid", "fresh", "sent"), direct=True)
 
 ROUNDS_PER_EPOCH = 1 << 32
 
@@ -51,15 +51,18 @@ class Step:
 
     def row(self, sent: int) -> list[Any]:
         """Return the values of a tuple for one task. ``sent``: rows sent to this task before in this generation."""
-        return [self.round, int(self.action), self.txid, list(self.fresh), [list(one) for one in self.older], sent]
+        unlike = [*self.fresh, *(list(one) for one in self.older)]  # one field: workers of before know no other
+        return [self.round, int(self.action), self.txid, unlike, sent]
 
     @staticmethod
     def of(values: Sequence[Any]) -> tuple[Step, int]:
         """Return the step in a tuple, and the number of rows sent before. Raises ProtocolError for any other tuple."""
         match values:
-            case [int(round_), int(action), int(txid), list(fresh), list(older), int(sent)] if action in _ACTIONS:
-                if all(_is_older(one) for one in older):
-                    return Step(round_, Action(action), txid, tuple(fresh), tuple(map(tuple, older))), sent
+            case [int(round_), int(action), int(txid), list(unlike), int(sent)] if action in _ACTIONS:
+                fresh = tuple(one for one in unlike if isinstance(one, str))
+                older = tuple((one[0], one[1]) for one in unlike if _is_older(one))
+                if len(fresh) + len(older) == len(unlike):
+                    return Step(round_, Action(action), txid, fresh, older), sent
         raise ProtocolError(f"{values!r} is not a step of a checkpoint")
 
     def __str__(self) -> str:

@@ -23,6 +23,7 @@ from tupletree.component import Spout, StatefulBolt
 from tupletree.declarer import Definition, Input
 from tupletree.errors import TopologyError
 from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.state.options import PROVIDER
 from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
 
 
@@ -46,7 +47,8 @@ def with_checkpoints(components: Mapping[str, Definition]) -> dict[str, Definiti
     stateful = [id for id, one in components.items() if isinstance(one.component, StatefulBolt)]
     positioned = [id for id in spouts if is_positioned(components[id].component)]
     versions = {id: version for id in stateful if (version := _state_version(components[id])) != 1}
-    spout = CheckpointSpout(begins, sorted(spouts) + roots, stateful, sorted(positioned), versions)
+    providers = {id: components[id].conf[PROVIDER] for id in versions if PROVIDER in components[id].conf}
+    spout = CheckpointSpout(begins, sorted(spouts) + roots, stateful, sorted(positioned), versions, providers)
     wired = {id: _wired(one.copy(), spouts) for id, one in components.items()}
     wired[CHECKPOINT_SPOUT] = Definition(
         CHECKPOINT_SPOUT,

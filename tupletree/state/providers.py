@@ -60,6 +60,14 @@ def is_durable(conf: Mapping[str, Any]) -> bool:
     return _made(_name(conf)).is_durable
 
 
+def outlives_workers(provider: str | None) -> bool:
+    """True unless the states of a provider, given by its name in the configuration, end with their process."""
+    try:
+        return _made(provider or "memory").is_durable
+    except UsageError:  # those who open its states say so
+        return True
+
+
 def check_provider(conf: Mapping[str, Any]) -> None:
     """Refuse an unknown provider or an invalid provider configuration, without importing or opening anything.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tupletree._checkpoints.steps import Step
 from tupletree._log import event
+from tupletree._wire.codec import decode_value, encode_value
 from tupletree.component import StatefulBolt
 from tupletree.errors import ConflictError, TupletreeError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
@@ -38,6 +39,7 @@ class TaskState:
         self._newest_round = newest_round
         self._round = 0  # of the current step
         self._opened: Opened | None = None
+        self._migrated: tuple[tuple[int | None, int], list[tuple[bytes, bytes]]] | None = None
 
     def at(self, step: Step) -> None:
         """Set the step that is about to be acted on."""
@@ -103,6 +105,7 @@ class TaskState:
     def commit(self, step: Step) -> None:
         """Commit, unless the component is new and not in the checkpoint. Raises as KeyValueState.commit does."""
         state = self.state
+        self._migrated = None
         if not self.is_new(step):
             state.commit(step.txid)
         elif state.prepared is not None:
@@ -146,22 +149,28 @@ class TaskState:
         """Replace the values that an earlier ``state_version`` of the bolt has stored, in changes not yet committed.
 
         Called before the bolt is initialised, so uncommitted changes are what an earlier try has left: they are
-        discarded. If ``migrate_value`` raises, so does this, and nothing is changed. All migrated values are in memory
-        until the next checkpoint.
+        discarded. If ``migrate_value`` raises, or returns what cannot be stored, so does this, and nothing is changed.
+        The migrated values are kept until they are committed: a try that lasts longer than the message timeout is not
+        in vain. They are in memory twice, once encoded.
         """
         version = dict(step.older).get(self._component)
         provider, state = self._open()
         if version is None or not provider.is_durable:
             return
         state.rollback()
-        migrated = []
-        for key, value in state.scan():
-            new = bolt.migrate_entry(key, value, version)
-            if new is not value:
-                migrated.append((key, new))
-        for key, new in migrated:
-            state.put(key, new)
-        event(log, "state.migrated", component=self._component, version=version, entries=len(migrated))
+        mark = (state.committed, version)
+        if self._migrated is None or self._migrated[0] != mark:
+            self._migrated = (
+                mark,
+                [
+                    (encode_value(key), encode_value(bolt.migrate_entry(key, value, version)))
+                    for key, value in state.scan()
+                ],
+            )
+            entries = len(self._migrated[1])
+            event(log, "state.migrated", component=self._component, version=version, entries=entries)
+        for encoded, data in self._migrated[1]:
+            state.put(decode_value(encoded), decode_value(data))
 
     def close(self) -> None:
         """Close the state, if it was opened."""

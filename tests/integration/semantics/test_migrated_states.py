@@ -5,7 +5,10 @@ The migration of these bolts multiplies by ten: one that is done twice shows.
 
 from __future__ import annotations
 
+import re
+import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from local_components import Log
@@ -18,7 +21,6 @@ from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.windows import Count as Tuples
 from tupletree.windows import StatefulWindowedBolt
 
-MODES = pytest.mark.parametrize("mode", [FAST, ALIGNED], ids=["default", "aligned"])
 PUT_OFF_S = 5.1
 """The time after which a checkpoint with migrated states is taken."""
 
@@ -107,8 +109,7 @@ def test_after_the_checkpoint_the_code_of_before_is_refused_in_a_sentence(cluste
     _, error = cluster.wait_until(lambda: cluster.errors("words"))[0]
     assert str(error) == (
         "the state of component 'count' was stored by its state_version 2, and this code, which has state_version 1, "
-        "cannot read it: go on with code of state_version 2 or later, or begin with empty states by another "
-        "topology.state.id"
+        "cannot read it: go on with code of state_version 2 or later"
     )
     cluster.advance(PUT_OFF_S)
     assert spout.acked == []
@@ -181,9 +182,123 @@ def test_a_state_moves_to_other_tasks_before_it_is_migrated(cluster, conf):
     run(cluster, conf, Divisible(Log()), "aabcdef", tasks=1)
     log = Log()
     run(cluster, conf, SecondDivisible(log), "b", PUT_OFF_S, tasks=2)
-    assert sorted(call[1:] for call in calls(log, "migrate")) == [
-        ("a", 2, 1), *((word, 1, 1) for word in "bcdef")
-    ]  # fmt: skip
+    assert sorted(call[1:] for call in calls(log, "migrate")) == [("a", 2, 1), *((word, 1, 1) for word in "bcdef")]
+    (cut,) = layouts(conf)
+    found = [stored(conf, component=f"count@{cut}.2", index=index) for index in range(2)]
+    assert all(found)
+    assert {**found[0], **found[1]} == {"a": 20, "b": 11, "c": 10, "d": 10, "e": 10, "f": 10}
+
+
+def test_code_that_is_too_old_moves_nothing(cluster, conf):
+    class SecondDivisible(Second):
+        is_divisible = True
+
+    class Divisible(Count):
+        is_divisible = True
+
+        def values_of_key(self, key, fields):
+            raise AssertionError("it cannot read what is stored")
+
+    run(cluster, conf, SecondDivisible(Log()), "aab")
+    spout = FeederSpout(["word"])
+    cluster.submit("words", counting(Divisible(Log()), spout, 2).create_topology(), conf)
+    _, error = cluster.wait_until(lambda: cluster.errors("words"))[0]
+    assert "was stored by its state_version 2" in str(error)
+    cluster.kill("words")
+    assert not layouts(conf)
+    assert stored(conf) == {"a": 2, "b": 1}
+
+
+def layouts(conf):
+    """The checkpoints at which the states of "count" were moved to two tasks, as the names of their files tell."""
+    names = [file.name for file in Path(conf["topology.state.provider.config"]["directory"]).rglob("*")]
+    return {found[1] for name in names if (found := re.search(r"count\W(\d+)\.2", name))}
+
+
+class Lists(Count):
+    """Stores counts in lists."""
+
+    def execute(self, tup):
+        self.counts.put(tup["word"], [*self.counts.get(tup["word"], []), "more"])
+        self.collector.ack(tup)
+
+
+class SecondLists(Lists):
+    state_version = 2
+
+    def migrate_value(self, key, value, version):
+        value.append("migrated")
+        return value
+
+
+def test_a_value_may_be_changed_in_place(cluster, conf):
+    run(cluster, conf, Lists(Log()), "aab")
+    run(cluster, conf, SecondLists(Log()), "b", PUT_OFF_S)
+    assert stored(conf) == {"a": ["more", "more", "migrated"], "b": ["more", "migrated", "more"]}
+
+
+class Strange:
+    pass
+
+
+class Unstorable(Second):
+    def migrate_value(self, key, value, version):
+        return Strange()
+
+
+def test_a_value_that_cannot_be_stored_is_told_at_once_and_nothing_is_processed(cluster, conf):
+    run(cluster, conf, Count(Log()), "a")
+    bolt = Unstorable(Log())
+    spout = FeederSpout(["word"])
+    cluster.submit("words", counting(bolt, spout).create_topology(), conf)
+    spout.feed(["a"], 1)
+    _, error = cluster.wait_until(lambda: cluster.errors("words"))[0]
+    assert "Strange" in str(error)
+    cluster.kill("words")
+    assert not calls(bolt.log, "init")
+    assert stored(conf) == {"a": 1}
+
+
+class Slow(Second):
+    """Migrates for longer than the message timeout."""
+
+    def migrate_value(self, key, value, version):
+        time.sleep(0.5)
+        return super().migrate_value(key, value, version)
+
+
+def test_a_migration_may_take_longer_than_the_message_timeout(conf):
+    with LocalCluster() as cluster:
+        spout = FeederSpout(["word"])
+        cluster.submit("words", counting(Count(Log()), spout).create_topology(), conf)
+        for number, word in enumerate("abcd"):
+            spout.feed([word], number)
+        cluster.wait_until(lambda: len(spout.acked) == 4)
+        cluster.kill("words")
+        log = Log()
+        cluster.submit("words", counting(Slow(log)).create_topology(), {**conf, "topology.message.timeout.secs": 1})
+        cluster.wait_until(lambda: calls(log, "commit"), 60)
+        assert len(calls(log, "migrate")) == 4
+        cluster.kill("words")
+        assert stored(conf) == dict.fromkeys("abcd", 10)
+
+
+def test_while_the_topology_is_inactive_the_code_of_before_can_go_on(cluster, conf):
+    run(cluster, conf, Count(Log()), "aab")
+    spout = begin(cluster, conf, Second(Log()), "a")
+    cluster.deactivate("words")
+    for _ in range(5):
+        cluster.advance(2.0)
+    assert spout.acked == []
+    cluster.kill("words")
+    run(cluster, conf, Count(Log()), "b")
+    assert stored(conf) == {"a": 2, "b": 2}
+
+
+def test_a_state_in_memory_has_no_version(cluster):
+    run(cluster, FAST, Second(Log()), "aab")
+    run(cluster, FAST, Count(log := Log()), "a")
+    assert calls(log, "init") == [("init", {})]
 
 
 def test_a_component_that_is_new_migrates_nothing(cluster, conf):
@@ -270,10 +385,22 @@ class Sums(StatefulWindowedBolt):
         return value
 
 
+class Generator(Executing, BasicStatefulBolt):
+    def migrate_value(self, key, value, version):
+        yield value
+
+
+class Short(Executing, BasicStatefulBolt):
+    def migrate_value(self, key, value):
+        return value
+
+
 @pytest.mark.parametrize(
     ("bolt", "sentence"),
     [
         (Nothing, "state_version is 2, and there is no migrate_value: define migrate_value.key, value, version., "),
+        (Generator, "Generator.migrate_value has a 'yield'"),
+        (Short, "Short.migrate_value"),
         (Text, "state_version is '2'; a number from 1 on was expected"),
         (Sums, "state_version is 2, and the states of a StatefulWindowedBolt cannot be migrated"),
     ],

@@ -38,6 +38,7 @@ from tupletree.nimbus.updates import (
     changed_tasks,
     check_update,
     differences,
+    goes_back,
     is_same,
     next_version,
     updated,
@@ -230,6 +231,17 @@ def test_what_cannot_go_on_is_refused_with_the_reason(
     with pytest.raises(UsageError) as refused:
         version_from(record, FIRST, submission(topology, **conf))
     assert sentence in str(refused.value)
+
+
+def test_a_rollback_withdraws_an_update_that_waits_and_goes_back_otherwise() -> None:
+    after = on_trial()
+    after.trial_began_unix_s = 0.0
+    assert goes_back(after)
+    third = submission(words(parallelism=3), "c" * 64)
+    waits = ask(after, Update(after, version_from(after, SECOND, third), 60), 200)
+    assert not goes_back(waits)
+    assert version_of(ask(waits, Rollback(0), 201)) == version_of(after)
+    assert not goes_back(submitted(FIRST))
 
 
 def test_a_state_is_discarded_only_if_the_request_says_so() -> None:

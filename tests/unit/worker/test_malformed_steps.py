@@ -53,13 +53,13 @@ def put(hand, component, source, row, **changes):
 
 SOURCES = [("source", CHECKPOINT_SPOUT), ("middle", "source"), ("keep", "middle")]
 GARBAGE = [
-    [1, 9, 1, [], [], 0],
-    [1, 1, 1, None, [], 0],
-    ["x", 1, 1, [], [], 0],
-    [1, 1, 1, [], [], None],
-    [1, 1, 1, [], None, 0],
-    [1, 1, 1, [], [["count"]], 0],
-    [1, 1, 1, [], [[1, "count"]], 0],
+    [1, 9, 1, [], 0],
+    [1, 1, 1, None, 0],
+    ["x", 1, 1, [], 0],
+    [1, 1, 1, [], None],
+    [1, 1, 1, [["count"]], 0],
+    [1, 1, 1, ["new", [1, "count"]], 0],
+    [1, 1, 1, [2], 0],
 ]
 
 
