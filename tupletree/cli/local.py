@@ -14,6 +14,7 @@ from tupletree.cli.local_progress import LocalProgress
 from tupletree.cli.options import conf_options, json_option
 from tupletree.cli.output import count, print_json, print_table
 from tupletree.cli.statuses import printable
+from tupletree.cli.submit import filter_options
 from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ LOOK_EVERY_S = 0.25
 
 @click.command("local")
 @click.argument("file", metavar="FILE[:CALLABLE]")
-@click.option("--name", help="Name of the topology; default: the file's name without .py.")
+@filter_options
+@click.option("--name", help="Name of the topology; default: the file's name without .py, or that in the YAML.")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
@@ -38,16 +40,23 @@ LOOK_EVERY_S = 0.25
 @json_option
 @conf_options
 def command(
-    file: str, name: str | None, seconds: float, as_json: bool, conf_path: str | None, overrides: tuple[str, ...]
+    file: str,
+    filter_file: str | None,
+    env_filter: bool,
+    name: str | None,
+    seconds: float,
+    as_json: bool,
+    conf_path: str | None,
+    overrides: tuple[str, ...],
 ) -> None:
     """Run a topology in this process, without a cluster.
 
-    FILE defines `topology`: a topology, its builder, or a function that returns either. Everything runs in threads of
-    this process: components can print, and a debugger can stop in them. While it runs, standard error shows when
-    sources are connected, errors as they come, and, without --json, the emitted tuples. The run ends early when every
-    source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number of tuples
-    that each component emitted, the states of stateful bolts, and the newest error that each component reported. An
-    exception in a component ends the run with exit status 1 and shows the lines of yours that raised it;
+    FILE defines `topology`: a topology, its builder, or a function that returns either; or it is YAML. Everything runs
+    in threads of this process: components can print, and a debugger can stop in them. While it runs, standard error
+    shows when sources are connected, errors as they come, and, without --json, the emitted tuples. The run ends early
+    when every source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number
+    of tuples that each component emitted, the states of stateful bolts, and the newest error that each component
+    reported. An exception in a component ends the run with exit status 1 and shows the lines of yours that raised it;
     TUPLETREE_TRACEBACK=1 shows the whole traceback. The exit status is also 1 if no tuple was emitted because of an
     error: the last line has it.
 
@@ -62,7 +71,7 @@ def command(
     from tupletree.testing import LocalCluster
     from tupletree.topology import check_topology_name
 
-    topology, brought, stem = load_topology(file)
+    topology, brought, stem = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
     name = check_topology_name(name or stem)
     emitted: Counter[tuple[str, str, int]] = Counter()

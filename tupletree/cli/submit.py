@@ -34,12 +34,24 @@ def file_options(function: F) -> F:
         click.argument("file", metavar="FILE[:CALLABLE]"),
     ):
         function = option(function)
+    return filter_options(function)
+
+
+def filter_options(function: F) -> F:
+    """Add what the placeholders of a topology in YAML stand for."""
+    for option in (
+        click.option("--env-filter", is_flag=True, help="In YAML, ${ENV-HOME} stands for the variable HOME."),
+        click.option(
+            "--filter", "filter_file", metavar="FILE", help="Lines NAME = VALUE: in YAML, ${NAME} stands for VALUE."
+        ),
+    ):
+        function = option(function)
     return function
 
 
 @click.command("submit")
 @file_options
-@click.option("--name", help="Name of the topology; default: the file's name without .py.")
+@click.option("--name", help="Name of the topology; default: the file's name without .py, or that in the YAML.")
 @click.option("--inactive", is_flag=True, help="Start with the spouts deactivated.")
 @nimbus_option
 @json_option
@@ -49,6 +61,8 @@ def command(
     name: str | None,
     code: tuple[str, ...],
     requirements: str | None,
+    filter_file: str | None,
+    env_filter: bool,
     inactive: bool,
     seeds: str | None,
     as_json: bool,
@@ -57,9 +71,9 @@ def command(
 ) -> None:
     """Upload a topology to the cluster and start it.
 
-    FILE is a Python module. CALLABLE (default: topology) takes no argument and returns a Topology, or a Topology and a
-    dict of configuration keys. CALLABLE may also be the class of a pipeline. The file's keys override tupletree.yaml
-    and the environment; -c overrides all.
+    FILE is a Python module, or a topology in YAML (docs/guides/flux.md). CALLABLE (default: topology) takes no argument
+    and returns a Topology, or a Topology and a dict of configuration keys. CALLABLE may also be the class of a
+    pipeline. The file's keys override tupletree.yaml and the environment; -c overrides all.
 
     The bundle contains the classes in FILE and in modules beside it. Add data files, and modules imported only while a
     component runs, with --include.
@@ -69,10 +83,11 @@ def command(
       tupletree submit word_count.py
       tupletree submit word_count.py:make --name wc -c topology.workers=2 -c topology.max.spout.pending=1000
       tupletree submit app.py --include mypackage/ --requirements requirements.txt --inactive
+      tupletree submit topology.yaml --filter production.properties
     """
     from tupletree.cli.topology_file import load_topology
 
-    topology, brought, stem = load_topology(file)
+    topology, brought, stem = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
     with connect(seeds, conf_path, client_overrides(overrides)) as client, told(), upload_progress() as progress:
         topology_id = client.submit(

@@ -1,8 +1,9 @@
-"""Topology files: modules with a topology, its builder or pipeline, or a callable that returns one of these."""
+"""Topology files: modules with a topology, its builder or pipeline, or a callable that returns one; YAML of Flux."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,10 +15,16 @@ from tupletree.errors import TupletreeError, UsageError
 from tupletree.topology import Topology
 
 DEFAULT_CALLABLE: Final = "topology"
+YAML: Final = (".yaml", ".yml")
 
 
-def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
+def load_topology(
+    argument: str, filter_file: str | None = None, env_filter: bool = False
+) -> tuple[Topology, dict[str, Any], str]:
     """The topology of ``FILE[:CALLABLE]``, the configuration it brings, and its default name.
+
+    ``filter_file``, ``env_filter``: whether the placeholders of a YAML file stand for the properties of a file, and for
+    environment variables.
 
     If the callable returns an object with a method ``topology``, as a pipeline has, that method is called in turn.
 
@@ -25,6 +32,10 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
         UsageError: the file is missing or cannot be imported; its callable is missing, fails or returns something else.
     """
     path, name = _split(argument)
+    if path.suffix in YAML:
+        return _of_yaml(path, filter_file, env_filter)
+    if filter_file is not None or env_filter:
+        raise UsageError(f"--filter and --env-filter are for topologies in YAML, and {path} is none")
     if not path.is_file():
         raise UsageError(f"there is no topology file {path}")
     made = _call(_callable(_import(path), name, path), name, path)
@@ -41,6 +52,14 @@ def load_topology(argument: str) -> tuple[Topology, dict[str, Any], str]:
     if not isinstance(conf, dict):
         raise UsageError(f"{name}() in {path} must return a dict after the Topology, not {type(conf).__name__}")
     return made, dict(conf), path.stem
+
+
+def _of_yaml(path: Path, filter_file: str | None, env_filter: bool) -> tuple[Topology, dict[str, Any], str]:
+    from tupletree.flux import load_flux, read_properties
+
+    properties = {} if filter_file is None else read_properties(filter_file)
+    made = load_flux(path, properties, os.environ if env_filter else None)
+    return made.topology, made.conf, made.name
 
 
 def _split(argument: str) -> tuple[Path, str]:

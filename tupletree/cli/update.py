@@ -51,6 +51,8 @@ def update(
     file: str,
     code: tuple[str, ...],
     requirements: str | None,
+    filter_file: str | None,
+    env_filter: bool,
     wait_s: float | None,
     drop_states: tuple[str, ...],
     dry_run: bool,
@@ -62,9 +64,9 @@ def update(
 ) -> None:
     """Let a running topology go on with other code. Its states and positions stay.
 
-    FILE, --include, --requirements and -c are those of 'tupletree submit'. Spouts pause until no tuple is in flight, at
-    most for the wait; then new workers take the place of the old ones. If one of them cannot start, the topology goes
-    back to what ran before, and the command fails with the reason.
+    FILE, --include, --requirements, --filter and -c are those of 'tupletree submit'. Spouts pause until no tuple is in
+    flight, at most for the wait; then new workers take the place of the old ones. If one of them cannot start, the
+    topology goes back to what ran before, and the command fails with the reason.
 
     Components may be added, removed and changed. What 'rebalance' and 'config set' have changed stays, unless the
     update changes it itself. An update that could not go on with the stored states, or would discard one, is refused.
@@ -76,7 +78,7 @@ def update(
     """
     from tupletree.cli.topology_file import load_topology
 
-    topology, brought, _ = load_topology(file)
+    topology, brought, _ = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
     with connect(seeds, conf_path, client_overrides(overrides)) as client:
         began_s = time.monotonic()

@@ -332,3 +332,37 @@ def test_an_unreachable_nimbus_is_one_sentence_and_status_1(capsys: pytest.Captu
         assert json.loads(capsys.readouterr().out)["verdict"] == "down"
         with pytest.raises(UnavailableError, match="connection refused"), NimbusClient(address) as client:
             client.list()
+
+
+YAML = """
+name: numbers-in-yaml
+config: {topology.max.spout.pending: 50}
+spouts:
+  - {id: numbers, className: yaml_numbers.Numbers}
+bolts:
+  - {id: double, className: yaml_numbers.Double, parallelism: 2}
+  - {id: sink, className: yaml_numbers.Sink}
+streams:
+  - {from: numbers, to: double, grouping: {type: SHUFFLE}}
+  - {from: double, to: sink, grouping: {type: FIELDS, args: ["${field}"]}}
+"""
+
+
+def test_a_topology_in_yaml_is_submitted_with_its_classes(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "arithmetic.py").write_text("def double(n):\n    return 2 * n\n")
+    (tmp_path / "yaml_numbers.py").write_text(TOPOLOGY)
+    (tmp_path / "numbers.yaml").write_text(YAML)
+    (tmp_path / "values").write_text("field = n\n")
+    monkeypatch.delitem(sys.modules, "arithmetic", raising=False)
+    told = cli("submit", tmp_path / "numbers.yaml", "--filter", tmp_path / "values")
+    assert told.startswith("submitted numbers-in-yaml as ")
+    wait_until(lambda: _acked_in_yaml(cli) > 100, 60, what="its tuples are processed")
+    cli("kill", "numbers-in-yaml", "--wait", 0)
+
+
+def _acked_in_yaml(cli: Cli) -> int:
+    components = cli.json("describe", "numbers-in-yaml")["components"]
+    return int(next(one["acked"] or 0 for one in components if one["component"] == "numbers"))

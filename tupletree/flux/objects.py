@@ -1,0 +1,148 @@
+"""Objects of a Flux file: instances of Python classes, with arguments, properties and method calls."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tupletree.errors import TupletreeError
+from tupletree.flux.items import Item
+
+OBJECT_KEYS: Final = ("className", "constructorArgs", "factory", "factoryArgs", "properties", "configMethods")
+
+
+class Objects:
+    """Makes the objects of one file, each of ``components`` once and when it is first asked for."""
+
+    def __init__(self, components: Mapping[str, Item]) -> None:
+        self._components = components
+        self._made: dict[str, Any] = {}
+        self._making: list[str] = []
+
+    def check_all(self) -> None:
+        """Make every component, also those that nothing refers to: their faults are told too."""
+        for id, item in self._components.items():
+            self._component(id, item)
+
+    def make(self, what: str, item: Item, entry: Mapping[str, Item]) -> Any:
+        """Return the object that an entry of the file describes. ``what``: names it in errors. Raises UsageError."""
+        if "className" not in entry:
+            raise item.fault(f"{what} lacks 'className'")
+        found = _named(what, entry["className"])
+        if "factory" in entry:
+            maker = self._attribute(what, entry["factory"], found, entry["factory"].text("factory"))
+            made = self._call(what, entry["factory"], maker, entry.get("factoryArgs"))
+        elif isinstance(found, type) or inspect.isroutine(found):
+            made = self._call(what, item, found, entry.get("constructorArgs"))
+        elif "constructorArgs" in entry:
+            raise entry["constructorArgs"].fault(f"{what}: {entry['className'].value()} is an object, not a class")
+        else:
+            made = found
+        for one in entry["properties"].sequence("properties") if "properties" in entry else ():
+            self._set(what, one, made)
+        for one in entry["configMethods"].sequence("configMethods") if "configMethods" in entry else ():
+            method = one.mapping("a config method", ["name"], ["args"])
+            call = self._attribute(what, method["name"], made, method["name"].text("name"))
+            self._call(what, one, call, method.get("args"))
+        return made
+
+    def value(self, item: Item) -> Any:
+        """Return a value in which ``{ref: id}`` and ``{reflist: [id, …]}`` stand for components."""
+        if item.is_sequence:
+            return [self.value(one) for one in item.sequence("a list")]
+        if not item.is_mapping:
+            return item.value()
+        entry = item.mapping("a value", optional=None)
+        if entry.keys() == {"ref"}:
+            return self._referred(entry["ref"])
+        if entry.keys() == {"reflist"}:
+            return [self._referred(one) for one in entry["reflist"].sequence("reflist")]
+        return {name: self.value(one) for name, one in entry.items()}
+
+    def _referred(self, item: Item) -> Any:
+        id = item.text("ref")
+        if id not in self._components:
+            raise item.fault(f"there is no component '{id}'")
+        if id in self._making:
+            raise item.fault(f"component '{id}' refers to itself: {' -> '.join([*self._making, id])}")
+        return self._component(id, self._components[id])
+
+    def _component(self, id: str, item: Item) -> Any:
+        if id not in self._made:
+            self._making.append(id)
+            what = f"component '{id}'"
+            self._made[id] = self.make(what, item, item.mapping(what, ["id", "className"], OBJECT_KEYS))
+            self._making.pop()
+        return self._made[id]
+
+    def _set(self, what: str, item: Item, made: Any) -> None:
+        entry = item.mapping("a property", ["name"], ["value", "ref", "reflist"])
+        given = [name for name in ("value", "ref", "reflist") if name in entry]
+        if len(given) != 1:
+            raise item.fault("a property has one of value, ref and reflist")
+        name, one = entry["name"].text("name"), entry[given[0]]
+        if given == ["value"]:
+            value = self.value(one)
+        elif given == ["ref"]:
+            value = self._referred(one)
+        else:
+            value = [self._referred(each) for each in one.sequence("reflist")]
+        self._attribute(what, entry["name"], made, name)  # a typing error would be an attribute that nobody reads
+        try:
+            setattr(made, name, value)
+        except Exception as error:
+            raise entry["name"].fault(f"{what}: {name} cannot be set: {_explained(error)}") from error
+
+    def _attribute(self, what: str, item: Item, owner: Any, name: str) -> Any:
+        if not hasattr(owner, name):
+            kind = owner.__name__ if isinstance(owner, type) else type(owner).__name__
+            raise item.fault(f"{what}: {kind} has no '{name}'")
+        return getattr(owner, name)
+
+    def _call(self, what: str, item: Item, maker: Callable[..., Any], arguments: Item | None) -> Any:
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        if arguments is not None and arguments.is_mapping:
+            named = {name: self.value(one) for name, one in arguments.mapping("arguments", optional=None).items()}
+        elif arguments is not None:
+            positional = [self.value(one) for one in arguments.sequence("arguments")]
+        return self.called(what, item, maker, *positional, **named)
+
+    def called(self, what: str, item: Item, maker: Callable[..., Any], *positional: Any, **named: Any) -> Any:
+        """Call the user's code. Raises UsageError, with the place in the file and in the code, if it raises."""
+        try:
+            return maker(*positional, **named)
+        except TupletreeError as error:
+            raise item.fault(f"{what}: {error}") from error
+        except Exception as error:
+            name = getattr(maker, "__name__", type(maker).__name__)
+            raise item.fault(f"{what}: {name} raised {_explained(error)}") from error
+
+
+def _named(what: str, item: Item) -> Any:
+    """Return the class, function or object of a dotted name. Raises UsageError."""
+    name = item.text("className")
+    if name.startswith(("org.apache.", "backtype.", "java.")):
+        raise item.fault(f"{what}: {name} is a Java class; name a Python class, such as 'my_module.Count'")
+    module, dot, attribute = name.rpartition(".")
+    if not dot or not all(part.isidentifier() for part in name.split(".")):
+        raise item.fault(f"{what}: className is {name!r}; a name such as 'my_module.Count' was expected")
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise item.fault(f"{what}: {module} cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise item.fault(f"{what}: {module} cannot be imported: {_explained(error)}") from error
+    if not hasattr(found, attribute):
+        raise item.fault(f"{what}: module {module} has no '{attribute}'")
+    return getattr(found, attribute)
+
+
+def _explained(error: BaseException) -> str:
+    """Return the error with the place in the user's code that raised it: ``ValueError: no (app.py, line 3)``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return f"{type(error).__name__}: {error}{place}"
