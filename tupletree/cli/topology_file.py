@@ -32,7 +32,9 @@ def load_topology(
         UsageError: the file is missing or cannot be imported; its callable is missing, fails or returns something else.
     """
     path, name = _split(argument)
-    if path.suffix in YAML:
+    if path.suffix.lower() in YAML:
+        if name != DEFAULT_CALLABLE:
+            raise UsageError(f"{path} is YAML and has no callable '{name}'")
         return _of_yaml(path, filter_file, env_filter)
     if filter_file is not None or env_filter:
         raise UsageError(f"--filter and --env-filter are for topologies in YAML, and {path} is none")
@@ -57,7 +59,7 @@ def load_topology(
 def _of_yaml(path: Path, filter_file: str | None, env_filter: bool) -> tuple[Topology, dict[str, Any], str]:
     from tupletree.flux import load_flux, read_properties
 
-    properties = {} if filter_file is None else read_properties(filter_file)
+    properties = None if filter_file is None else read_properties(filter_file)
     made = load_flux(path, properties, os.environ if env_filter else None)
     return made.topology, made.conf, made.name
 

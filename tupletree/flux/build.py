@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tupletree.component import BasicBolt, Bolt, Spout
+from tupletree.config import encode_conf
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer
-from tupletree.errors import TopologyError, UsageError
+from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.flux.documents import Document, Values, read_document
 from tupletree.flux.items import Item
 from tupletree.flux.objects import OBJECT_KEYS, Objects
@@ -56,21 +57,30 @@ def load_flux(
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"there is no topology file {path}")
-    document = read_document(path, Values(properties or {}, environment))
+    document = read_document(path, Values(properties, environment))
     if document.name is None:
         raise UsageError(f"{path} lacks 'name', the name of the topology")
     name = document.name.text("name")
     directory = str(path.resolve().parent)
-    if directory not in sys.path:
+    if sys.path[:1] != [directory]:
         sys.path.insert(0, directory)
-    conf = {key: item.value() for key, item in document.config.items()}
-    objects = Objects(document.components)
+    conf = {key: _conf_value(key, item) for key, item in document.config.items()}
+    objects = Objects(document.components, Path(directory))
     if document.source is None:
         made: Any = _assembled(document, objects)
     else:
         made = _made_by(document, document.source, objects, conf)
     objects.check_all()
     return FluxTopology(made, conf, name)
+
+
+def _conf_value(key: str, item: Item) -> Any:
+    value = item.value()
+    try:
+        encode_conf({key: value})
+    except ConfigError as error:
+        raise item.fault(str(error)) from None
+    return value
 
 
 def _assembled(document: Document, objects: Objects) -> Topology:
@@ -147,27 +157,33 @@ def _connect(item: Item, bolts: Mapping[str, BoltDeclarer], places: Mapping[str,
             f"'{target}' is a spout, and no stream leads to one" if target in places else f"there is no bolt '{target}'"
         )
         raise entry["to"].fault(what)
-    grouping = entry["grouping"].mapping("a grouping", ["type"], ["args", "streamId", "customClass"])
+    keys = ["args", "streamId", "customClass"]
+    grouping = entry["grouping"].mapping("a grouping", ["type"], keys, "type: SHUFFLE")
     kind = grouping["type"].text("type").upper()
     if kind not in _GROUPINGS:
         raise grouping["type"].fault(f"there is no grouping {kind}; there are {', '.join(sorted(_GROUPINGS))}")
-    arguments: list[Any] = []
-    if kind in _BY_FIELDS:
-        if "args" not in grouping:
-            raise entry["grouping"].fault(f"a {kind} grouping needs args: the names of the fields, such as [word]")
-        arguments = [[one.text("a field") for one in grouping["args"].sequence("args")]]
-    elif kind == "CUSTOM":
-        if "customClass" not in grouping:
-            raise entry["grouping"].fault("a CUSTOM grouping needs a customClass with a className")
-        custom = grouping["customClass"]
-        arguments = [objects.make("customClass", custom, custom.mapping("customClass", ["className"], OBJECT_KEYS))]
-    elif "args" in grouping and grouping["args"].value():
-        raise grouping["args"].fault(f"a {kind} grouping takes no args")
+    arguments = _arguments(kind, entry["grouping"], grouping, objects)
     stream = grouping["streamId"].text("streamId") if "streamId" in grouping else DEFAULT_STREAM
     try:
         _GROUPINGS[kind](bolts[target], source, *arguments, stream=stream)
     except TopologyError as error:
         raise item.fault(str(error)) from error
+
+
+def _arguments(kind: str, item: Item, grouping: Mapping[str, Item], objects: Objects) -> list[Any]:
+    """Return what a grouping of a kind is called with, after the source. Raises UsageError."""
+    for name, kinds in (("args", _BY_FIELDS), ("customClass", ("CUSTOM",))):
+        if kind not in kinds and name in grouping and not grouping[name].is_nothing:
+            raise grouping[name].fault(f"a grouping of type {kind} takes no {name}")
+        if kind in kinds and name not in grouping:
+            what = "the names of the fields, such as [word]" if name == "args" else "a mapping with a className"
+            raise item.fault(f"a grouping of type {kind} needs {name}: {what}")
+    if kind in _BY_FIELDS:
+        return [[one.text("a field") for one in grouping["args"].sequence("args")]]
+    if kind == "CUSTOM":
+        custom = grouping["customClass"]
+        return [objects.make("customClass", custom, custom.mapping("customClass", ["className"], OBJECT_KEYS))]
+    return []
 
 
 def _made_by(document: Document, item: Item, objects: Objects, conf: Mapping[str, Any]) -> Topology:
@@ -178,10 +194,7 @@ def _made_by(document: Document, item: Item, objects: Objects, conf: Mapping[str
     entry = item.mapping("topologySource", ["className"], (*OBJECT_KEYS, "methodName"))
     source = objects.make("topologySource", item, entry)
     method = entry["methodName"].text("methodName") if "methodName" in entry else "get_topology"
-    make = getattr(source, method, None)
-    if not callable(make):
-        place = entry.get("methodName", item)
-        raise place.fault(f"topologySource: {type(source).__name__} has no method '{method}': name one as methodName")
+    make = objects.attribute("topologySource", entry.get("methodName", item), source, method)
     made = objects.called("topologySource", item, make, dict(conf))
     if hasattr(made, "create_topology"):
         made = objects.called("topologySource", item, made.create_topology)

@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1_000_000
 MAX_NODES: Final = 100_000
 """The most values of one file, those behind aliases counted each time."""
 
-_PLACEHOLDER: Final = re.compile(r"\$\{([^{}\s]+)\}")
+_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}?")
 _ENVIRONMENT: Final = "ENV-"
 _SECTIONS: Final = ("name", "config", "includes", "components", "spouts", "bolts", "streams", "topologySource")
 
@@ -31,14 +31,24 @@ _SECTIONS: Final = ("name", "config", "includes", "components", "spouts", "bolts
 class Values:
     """The values of placeholders. ``environment``: None if environment variables are not to be read."""
 
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] | None = None
     environment: Mapping[str, str] | None = None
 
     def of(self, name: str) -> str | None:
         """Return the value of a placeholder, or None."""
         if name.startswith(_ENVIRONMENT) and self.environment is not None:
             return self.environment.get(name.removeprefix(_ENVIRONMENT))
-        return self.properties.get(name)
+        return None if self.properties is None else self.properties.get(name)
+
+    def missing(self, name: str) -> str:
+        """Return why a placeholder has no value, and what to do."""
+        if name.startswith(_ENVIRONMENT):
+            if self.environment is None:
+                return "stands for an environment variable: give --env-filter"
+            return f"has no value: the environment has no {name.removeprefix(_ENVIRONMENT)}"
+        if self.properties is None:
+            return "has no value: give a file with a line for it as --filter FILE"
+        return f"has no value: the file of --filter has no {name}"
 
 
 @dataclass
@@ -66,14 +76,25 @@ class Document:
                 if overrides or key not in mine:
                     mine[key] = item
         self.streams += other.streams
+        if overrides or self.name is None:
+            self.name = other.name or self.name
+        if overrides or self.source is None:
+            self.source = other.source or self.source
 
 
-def read_document(path: Path, values: Values, including: tuple[Path, ...] = ()) -> Document:
-    """Read a file and all that it includes. Raises UsageError with file and line."""
+def read_document(
+    path: Path, values: Values, including: tuple[Path, ...] = (), known: set[Path] | None = None
+) -> Document:
+    """Read a file and all that it includes, each once. Raises UsageError with file and line.
+
+    ``including``: the files on the way to this one. ``known``: those that have been read.
+    """
+    known = set() if known is None else known
+    known.add(path.resolve())
     root = _root(path, values)
     sections = root.mapping("the file", optional=_SECTIONS)
     document = Document(path, sections.get("name"), sections.get("topologySource"))
-    if "config" in sections and sections["config"].value() is not None:
+    if "config" in sections and not sections["config"].is_empty:
         document.config = sections["config"].mapping("config", optional=None)
     for name in ("components", "spouts", "bolts"):
         if name in sections:
@@ -81,7 +102,7 @@ def read_document(path: Path, values: Values, including: tuple[Path, ...] = ()) 
     if "streams" in sections:
         document.streams = sections["streams"].sequence("streams")
     for item in sections["includes"].sequence("includes") if "includes" in sections else ():
-        _include(document, item, values, (*including, path.resolve()))
+        _include(document, item, values, (*including, path.resolve()), known)
     return document
 
 
@@ -94,14 +115,17 @@ def _add(section: Item, name: str, found: dict[str, Item]) -> None:
         found[id.text("id")] = item
 
 
-def _include(document: Document, item: Item, values: Values, including: tuple[Path, ...]) -> None:
-    entry = item.mapping("an include", ["file"], ["resource", "override"])
+def _include(document: Document, item: Item, values: Values, including: tuple[Path, ...], known: set[Path]) -> None:
+    entry = item.mapping("an include", ["file"], ["resource", "override"], "file: more.yaml")
     path = document.path.parent / entry["file"].text("file")
     if path.resolve() in including:
-        raise item.fault(f"{path} includes itself")
+        way = [*including[including.index(path.resolve()) :], path.resolve()]
+        raise item.fault(f"a file includes itself: {' -> '.join(one.name for one in way)}")
     if not path.is_file():
         raise entry["file"].fault(f"there is no file {path}")
-    included = read_document(path, values, including)
+    if path.resolve() in known:
+        return
+    included = read_document(path, values, including, known)
     document.include(included, "override" in entry and entry["override"].flag("override"))
 
 
@@ -121,7 +145,7 @@ def _root(path: Path, values: Values) -> Item:
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not YAML: {error}") from None
     if node is None:
-        raise UsageError(f"{path} is empty: it needs a name, spouts, bolts and streams")
+        raise UsageError(f"{path} is empty")
     if not _is_small(node):
         raise UsageError(f"{path} has more than {MAX_NODES:,} values, or a value within itself")
     return Item(node, str(path))
@@ -135,14 +159,12 @@ def _filled(text: str, file: str, values: Values) -> str:
             continue
 
         def value(found: re.Match[str], number: int = at + 1) -> str:
-            name = found[1]
-            if (text := values.of(name)) is not None:
-                return text.replace("\n", " ")
-            how = "give --env-filter" if name.startswith(_ENVIRONMENT) and values.environment is None else "--filter"
-            if how != "--filter":
-                raise UsageError(f"{file}:{number}: ${{{name}}} stands for an environment variable: {how}")
-            where = "the environment" if name.startswith(_ENVIRONMENT) else "the file of --filter"
-            raise UsageError(f"{file}:{number}: ${{{name}}} has no value: {where} has no {name.removeprefix('ENV-')}")
+            name = found[1].strip()
+            if not found[0].endswith("}") or not name:
+                raise UsageError(f"{file}:{number}: {found[0]!r} is no placeholder such as ${{kafka.hosts}}")
+            if (text := values.of(name)) is None:
+                raise UsageError(f"{file}:{number}: ${{{name}}} {values.missing(name)}")
+            return " ".join(text.splitlines())
 
         lines[at] = _PLACEHOLDER.sub(value, line)
     return "\n".join(lines)

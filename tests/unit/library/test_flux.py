@@ -17,6 +17,7 @@ from tupletree.cli.main import main
 from tupletree.errors import UsageError
 from tupletree.flux import load_flux, read_properties
 from tupletree.flux.documents import MAX_BYTES
+from tupletree.grouping import grouping_name
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "flux.md"
 
@@ -63,6 +64,29 @@ class First(CustomGrouping):
         self.target = target_tasks[0]
     def choose_tasks(self, task_id, values):
         return [self.target]
+
+class Directs(Spout):
+    def declare_output_fields(self, declarer):
+        declarer.declare(["n"], direct=True)
+    def next_tuple(self):
+        pass
+
+class Outer:
+    class Inner:
+        pass
+
+class Exits:
+    def __init__(self):
+        raise SystemExit(0)
+
+class Hides:
+    @property
+    def secret(self):
+        raise ValueError("no secret")
+
+class Takes:
+    def __init__(self, item, what=None, maker=None, self_=None):
+        self.item = item
 
 class Raises:
     def __init__(self):
@@ -199,7 +223,21 @@ streams:
     assert (found["FIELDS"].fields, found["FIELDS"].stream) == (("n",), "odd")
     assert found["KEY"].fields == ("n",)
     assert isinstance(found["CUSTOM"].custom, CustomGrouping) and found["CUSTOM"].custom.number == 5  # type: ignore[attr-defined]
-    assert len({one.grouping for one in found.values()}) == len(found)
+    kinds_of = {id: grouping_name(one.grouping).upper() for id, one in found.items()}
+    assert kinds_of == {**{kind: kind for kind in kinds}, "FIELDS": "FIELDS", "KEY": "PARTIAL_KEY", "CUSTOM": "CUSTOM"}
+
+
+def test_a_stream_that_is_declared_direct_has_a_direct_grouping(place: Path) -> None:
+    topology = built(
+        place,
+        f"""{SMALL.replace("Numbers", "Directs")}
+bolts:
+  - {{id: add, className: parts.Add}}
+streams:
+  - {{from: numbers, to: add, grouping: {{type: DIRECT}}}}
+""",
+    )
+    assert grouping_name(topology.components["add"].inputs[0].grouping) == "direct"
 
 
 def test_files_are_included_and_override_only_if_told(place: Path) -> None:
@@ -278,7 +316,7 @@ BOLT = "bolts:\n  - {id: add, className: parts.Add}\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "topology.yaml is empty: it needs a name, spouts, bolts and streams"),
+        ("", "topology.yaml is empty"),
         ("name: [\n", "topology.yaml:2: not YAML: "),
         ("- a\n", "topology.yaml:1: the file is a list; a mapping"),
         ("nmae: x\n", "topology.yaml:1: the file has no 'nmae'; 'name' was meant?"),
@@ -349,7 +387,7 @@ BOLT = "bolts:\n  - {id: add, className: parts.Add}\n"
         ),
         (
             f"{SMALL}{BOLT}streams:\n  - {{from: numbers, to: add, grouping: {{type: FIELDS}}}}\n",
-            ":8: a FIELDS grouping needs args",
+            ":8: a grouping of type FIELDS needs args: the names of the fields",
         ),
         (
             f"{SMALL}{BOLT}streams:\n  - {{from: numbers, to: add, grouping: {{type: FIELDS, args: [m]}}}}\n",
@@ -357,10 +395,13 @@ BOLT = "bolts:\n  - {id: add, className: parts.Add}\n"
         ),
         (
             f"{SMALL}{BOLT}streams:\n  - {{from: numbers, to: add, grouping: {{type: SHUFFLE, args: [n]}}}}\n",
-            ":8: a SHUFFLE grouping takes no args",
+            ":8: a grouping of type SHUFFLE takes no args",
         ),
         (f"{SMALL}includes:\n  - {{file: absent.yaml}}\n", ":6: there is no file "),
-        (f"{SMALL}includes:\n  - {{file: topology.yaml}}\n", "topology.yaml includes itself"),
+        (
+            f"{SMALL}includes:\n  - {{file: topology.yaml}}\n",
+            ":6: a file includes itself: topology.yaml -> topology.yaml",
+        ),
         (
             f"{SMALL}topologySource: {{className: parts.Source}}\n",
             "a topologySource makes the topology: leave out spouts",
@@ -369,6 +410,162 @@ BOLT = "bolts:\n  - {id: add, className: parts.Add}\n"
 )
 def test_a_mistake_is_told_with_its_line(place: Path, text: str, told: str) -> None:
     assert told in refusal(place, text)
+
+
+LONG = """\
+name: long
+config:
+  topology.workers: 2
+  a.list:
+    - 1
+  bad: {value}
+spouts:
+  - id: numbers
+    className: parts.Numbers
+    properties:
+      - name: step
+        value: {step}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            LONG.format(value="!!python/object/apply:os.system ['touch x']", step=1),
+            ":6: !!python/object/apply:os.system",
+        ),
+        (LONG.format(value="!foo {a: 1}", step=1), ":6: !foo is no tag that a topology file may have"),
+        (LONG.format(value="!foo 4", step=1), ":6: not a value: could not determine a constructor"),
+        (LONG.format(value="2020-99-01", step=1), ":6: not a value: month must be in 1..12"),
+        (LONG.format(value="2020-09-01", step=1), ":6: "),
+        (LONG.format(value="{b: 1, b: 2}", step=1), ":6: a value has 'b' twice"),
+        (LONG.format(value=1, step="!!python/name:os.system"), ":12: not a value: "),
+        (LONG.format(value=1, step="{ref: a, name: b}"), ":12: beside ref there is name: ref stands alone"),
+        (
+            f"{SMALL}components:\n  - id: a\n    className: parts.Exits\n",
+            ":6: component 'a': Exits raised SystemExit: 0",
+        ),
+        (
+            f"{SMALL}components:\n  - id: a\n    className: parts.Hides\n    properties:\n"
+            "      - {name: secret, value: 1}\n",
+            ":9: component 'a': secret raised ValueError: no secret",
+        ),
+        (
+            f"{SMALL}components:\n  - {{id: b, className: parts.Helper}}\n  - id: a\n    className: parts.Helper\n"
+            "    constructorArgs:\n      ref: b\n",
+            ":10: component 'a': arguments are a list: write '- ref: …'",
+        ),
+        (
+            f"{SMALL}components:\n  - id: a\n    className: parts.Helper\n    factoryArgs: [1]\n",
+            ":8: component 'a': factoryArgs has no effect: there is no factory",
+        ),
+        (
+            "name: x\nspouts:\n  - id: n\n    className: parts.Numbers\n    factory: many\n    constructorArgs: [1]\n",
+            ":6: spout 'n': constructorArgs has no effect: a factory has factoryArgs",
+        ),
+        (
+            f"{SMALL}{BOLT}streams:\n  - from: numbers\n    to: add\n    grouping:\n      type: ALL\n"
+            "      customClass: {className: no.Such}\n",
+            ":12: a grouping of type ALL takes no customClass",
+        ),
+        ("name: x\nspouts:\n  - id: on\n    className: parts.Numbers\n", ":3: id is True; a text was expected: put it"),
+        (
+            f"{SMALL}{BOLT}streams:\n  - {{from: numbers, to: add, grouping: ALL}}\n",
+            "such as 'type: SHUFFLE' was expected",
+        ),
+        (SMALL.replace("small", "${a b"), ":2: '${a b' is no placeholder such as ${kafka.hosts}"),
+    ],
+)
+def test_a_mistake_within_an_entry_is_told_with_its_own_line(place: Path, text: str, told: str) -> None:
+    assert told in refusal(place, text)
+
+
+def test_merge_keys_are_those_of_the_mapping_where_it_has_none(place: Path) -> None:
+    found = load_flux(
+        written(
+            place,
+            """
+            name: merged
+            config:
+              <<: &common {a: 1, b: 1}
+              b: 2
+            spouts:
+              - &first {id: numbers, className: parts.Numbers, parallelism: 3}
+              - {<<: *first, id: others, constructorArgs: [7]}
+              - {<<: [{parallelism: 5}, *first], id: more}
+            """,
+        )
+    )
+    assert found.conf == {"a": 1, "b": 2}
+    components = found.topology.components
+    assert {id: one.parallelism for id, one in components.items()} == {"numbers": 3, "others": 3, "more": 5}
+    assert components["others"].component.left == 7
+
+
+def test_arguments_may_have_any_name_and_classes_may_be_nested(place: Path) -> None:
+    topology = built(
+        place,
+        f"""{SMALL[:-2]}, properties: [{{name: names, reflist: [takes, inner]}}]}}
+components:
+  - {{id: takes, className: parts.Takes, constructorArgs: {{item: 1, what: 2, maker: 3}}}}
+  - {{id: inner, className: parts.Outer.Inner}}
+""",
+    )
+    takes, inner = component(topology, "numbers").names
+    assert takes.item == 1
+    assert type(inner).__name__ == "Inner"
+
+
+def test_an_object_of_a_module_stays_as_it_is(place: Path) -> None:
+    topology = built(
+        place,
+        f"""{SMALL}
+bolts:
+  - {{id: one, className: parts.double, properties: [{{name: blocking, value: true}}]}}
+  - {{id: two, className: parts.double}}
+streams:
+  - {{from: numbers, to: one, grouping: {{type: ALL}}}}
+  - {{from: numbers, to: two, grouping: {{type: ALL}}}}
+""",
+    )
+    assert (component(topology, "one").blocking, component(topology, "two").blocking) == (True, False)
+
+
+def test_a_file_that_is_included_twice_counts_once(place: Path) -> None:
+    (place / "deep" / "er").mkdir(parents=True)
+    written(place, f"{BOLT}streams:\n  - {{from: numbers, to: add, grouping: {{type: ALL}}}}\n", "deep/er/end.yaml")
+    for name in ("left", "right"):
+        written(place, "includes:\n  - {file: er/end.yaml}\n", f"deep/{name}.yaml")
+    written(place, "name: ${name}\n", "deep/named.yaml")
+    text = "".join(f"  - {{file: deep/{name}.yaml}}\n" for name in ("left", "right", "named"))
+    found = load_flux(written(place, f"includes:\n{text}spouts:\n{SPOUT}"), {"name": "from below"})
+    assert (found.name, len(found.topology.components["add"].inputs)) == ("from below", 1)
+    written(place, "includes:\n  - {file: ../topology.yaml}\n", "deep/named.yaml")
+    told = refusal(place, f"includes:\n{text}spouts:\n{SPOUT}")
+    assert told == "deep/named.yaml:2: a file includes itself: topology.yaml -> named.yaml -> topology.yaml"
+
+
+def test_a_value_of_a_placeholder_is_never_more_than_a_part_of_its_line(place: Path) -> None:
+    found = load_flux(written(place, SMALL.replace("small", "'${name}'")), {"name": "a #\rconfig: {b: 1}\u2028c\nd"})
+    assert (found.name, found.conf) == ("a # config: {b: 1} c d", {})
+
+
+def test_a_module_that_is_not_the_one_beside_the_file_is_refused(place: Path) -> None:
+    (place / "colorsys.py").write_text("class Numbers: pass\n")
+    import colorsys
+
+    told = refusal(place, "name: x\nspouts:\n  - {id: n, className: colorsys.Numbers}\n")
+    assert (
+        told
+        == f"topology.yaml:3: spout 'n': module colorsys is {colorsys.__file__}, not {place}/colorsys.py: rename it"
+    )
+
+
+def test_line_ends_of_windows_and_a_byte_order_mark_are_no_mistakes(place: Path) -> None:
+    path = written(place, SMALL)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_flux(path).name == "small"
 
 
 def test_files_that_are_too_large_or_endless_are_refused(place: Path) -> None:
