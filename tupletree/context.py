@@ -24,6 +24,7 @@ class TopologyContext:
         component_id: the component this task belongs to.
         sources: the grouping name, in lower case, of each (component, stream) this task subscribes to.
         targets: for each output stream, the subscribing components and their grouping names.
+        source_fields: the fields of each (component, stream) this task subscribes to.
         conf: the topology's configuration, overridden by the component's own.
         topology_id: the id that nimbus assigned to the topology.
         call_soon: queues a function to be called on this task's own thread. Available from ``open`` or ``prepare`` on,
@@ -48,6 +49,7 @@ class TopologyContext:
         sources: Mapping[tuple[str, str], str],
         targets: Mapping[str, Mapping[str, str]],
         conf: Mapping[str, Any],
+        source_fields: Mapping[tuple[str, str], Sequence[str]] | None = None,
     ) -> None:
         self.topology_id = topology_id
         self.component_id = component_id
@@ -55,6 +57,7 @@ class TopologyContext:
         self.task_index = tasks[component_id].index(task_id)
         self.sources = dict(sources)
         self.targets = {stream: dict(components) for stream, components in targets.items()}
+        self.source_fields = source_fields or {}
         self.conf = dict(conf)
         self.metrics: dict[str, Registered] = {}
         self.status: Status | None = None
@@ -75,6 +78,11 @@ class TopologyContext:
         other.is_full = _never
         other.outstanding = _nothing
         return other
+
+    @property
+    def components(self) -> Mapping[str, Sequence[int]]:
+        """The task ids of every component of the topology, ascending."""
+        return self._tasks
 
     def component_tasks(self, component_id: str) -> list[int]:
         """Return the task ids of a component, ascending.

@@ -38,6 +38,7 @@ class Plan:
     observer: Observer | None = None
     places: Mapping[int, Hashable] = field(default_factory=dict)
     graph: ComponentGraph = field(init=False, repr=False)
+    fields: Mapping[tuple[str, str], tuple[str, ...]] = field(init=False, repr=False)  # of each component's streams
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
     _step_sources: dict[str, frozenset[int]] = field(init=False, repr=False, default_factory=dict)  # by component
 
@@ -45,6 +46,8 @@ class Plan:
         firsts = sorted((self.tasks[component.id][0], at) for at, component in enumerate(self.spec.components))
         object.__setattr__(self, "graph", ComponentGraph(self.spec))
         object.__setattr__(self, "_by_first_task", firsts)
+        streams = [(component.id, stream) for component in self.spec.components for stream in component.outputs]
+        object.__setattr__(self, "fields", {(id, stream.id): tuple(stream.fields) for id, stream in streams})
 
     def component_of(self, task: int) -> topology_pb2.ComponentSpec:
         """Return the component that a task belongs to.
@@ -97,6 +100,11 @@ def context_of(
         sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
         targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
         conf=conf,
+        source_fields={
+            (item.source, item.stream): plan.fields[item.source, item.stream]
+            for item in component.inputs
+            if (item.source, item.stream) in plan.fields
+        },
     )
 
 

@@ -41,6 +41,7 @@ PAGES: Final[Sequence[tuple[str, str, Sequence[Shown]]]] = (
     ("metrics", "tupletree.metrics", [Shown("tupletree.metrics")]),
     ("streams", "tupletree.streams", [Shown("tupletree.streams")]),
     ("flux", "tupletree.flux", [Shown("tupletree.flux")]),
+    ("multilang", "tupletree.multilang", [Shown("tupletree.multilang")]),
     ("state", "tupletree.state", [Shown("tupletree.state")]),
     ("keyed", "tupletree.keyed", [Shown("tupletree.keyed")]),
     ("joins", "tupletree.joins", [Shown("tupletree.joins")]),

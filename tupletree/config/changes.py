@@ -44,6 +44,8 @@ RESTART: Final = frozenset(
         "topology.executor.receive.buffer.size",
         "topology.executor.receive.buffer.bytes",
         "topology.tuple.max.bytes",
+        "topology.shellbolt.max.pending",
+        "topology.subprocess.timeout.secs",
         "topology.stats.sample.rate",
         "topology.worker.timeout.secs",
         "topology.environment",

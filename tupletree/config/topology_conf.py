@@ -22,6 +22,8 @@ TopologyConf = TypedDict(
         "topology.executor.receive.buffer.size": int,
         "topology.executor.receive.buffer.bytes": int,
         "topology.tuple.max.bytes": int,
+        "topology.shellbolt.max.pending": int,
+        "topology.subprocess.timeout.secs": int,
         "topology.lost.worker.grace.ms": int,
         "topology.stats.sample.rate": float,
         "topology.sleep.spout.wait.strategy.time.ms": int,
@@ -84,6 +86,10 @@ class TopologyKeys:
     """The same limit in bytes: of waiting tuples (estimated within a worker) and of tuples held for a checkpoint."""
     TOPOLOGY_TUPLE_MAX_BYTES: Final = "topology.tuple.max.bytes"
     """The largest tuple that may go to another worker, encoded; a larger one fails with an error."""
+    TOPOLOGY_SHELLBOLT_MAX_PENDING: Final = "topology.shellbolt.max.pending"
+    """The most tuples that the process of a ShellBolt's task has at a time."""
+    TOPOLOGY_SUBPROCESS_TIMEOUT_SECS: Final = "topology.subprocess.timeout.secs"
+    """The longest silence of the process of a ShellSpout's or ShellBolt's task; after it the worker is restarted."""
     TOPOLOGY_LOST_WORKER_GRACE_MS: Final = "topology.lost.worker.grace.ms"
     """Time from the loss of a worker until spouts fail the trees that may have lost tuples with it."""
     TOPOLOGY_STATS_SAMPLE_RATE: Final = "topology.stats.sample.rate"

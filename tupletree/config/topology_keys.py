@@ -88,6 +88,20 @@ TOPOLOGY: Final = (
         maximum=1024 * 1024 * 1024,
     ),
     int_key(
+        "topology.shellbolt.max.pending",
+        100,
+        "tuples",
+        "The most tuples that the process of a ShellBolt's task has at a time.",
+        component=True,
+    ),
+    int_key(
+        "topology.subprocess.timeout.secs",
+        30,
+        "s",
+        "The longest silence of the process of a ShellSpout's or ShellBolt's task; after it the worker is restarted.",
+        component=True,
+    ),
+    int_key(
         "topology.lost.worker.grace.ms",
         1000,
         "ms",

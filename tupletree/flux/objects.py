@@ -146,7 +146,8 @@ class Objects:
         """Return the class, function or object of a dotted name. Raises UsageError."""
         name = item.text("className")
         if name.startswith("org.apache.storm.flux.wrappers."):
-            raise item.fault(f"{what}: {name} runs a program in another language, for which there is no class yet")
+            kind = "ShellSpout" if name.endswith("Spout") else "ShellBolt"
+            raise item.fault(f"{what}: {name} is a Java class; tupletree.multilang.{kind} does the same")
         if name.startswith(("org.apache.", "backtype.", "java.")):
             raise item.fault(f"{what}: {name} is a Java class; name a Python class, such as 'my_module.Count'")
         parts = name.split(".")

@@ -1,0 +1,13 @@
+"""Spouts and bolts in other languages, by Storm's multilang protocol: JSON over the pipes of a child process.
+
+    builder.set_spout("lines", ShellSpout(["node", "lines.js"], ["line"]))
+    builder.set_bolt("split", ShellBolt(["ruby", "split.rb"], ["word"])).shuffle_grouping("lines")
+
+See docs/guides/multilang.md. Source: https://storm.apache.org/releases/current/Multilang-protocol.html
+"""
+
+from tupletree.multilang.child import ChildError
+from tupletree.multilang.shell_bolt import ShellBolt
+from tupletree.multilang.shell_spout import ShellSpout
+
+__all__ = ["ChildError", "ShellBolt", "ShellSpout"]

@@ -1,0 +1,20 @@
+"""Arguments and settings of components in other languages."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tupletree.errors import UsageError
+
+
+def check_command(owner: str, command: Sequence[str]) -> list[str]:
+    """Return the program and its arguments. Raises UsageError if they are not texts."""
+    if isinstance(command, str) or not command or not all(isinstance(part, str) and part for part in command):
+        raise UsageError(f"{owner}: command is {command!r}; a list such as ['node', 'split.js'] was expected")
+    return list(command)
+
+
+def timeout_s(conf: Mapping[str, Any]) -> float:
+    """Return the longest silence of a child."""
+    return float(conf["topology.subprocess.timeout.secs"])

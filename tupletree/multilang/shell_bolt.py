@@ -1,0 +1,161 @@
+"""ShellBolt: a bolt that is a program in any language."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tupletree.component import Bolt, BoltCollector, TopologyContext
+from tupletree.errors import ReportedFailedException, UnregisteredTypeError
+from tupletree.multilang.child import Child, ChildError
+from tupletree.multilang.handshake import context_message, outputs_of, streams_of
+from tupletree.multilang.messages import Ack, Emit, Error, Fail, Message, Metric
+from tupletree.multilang.metrics import ChildMetrics
+from tupletree.multilang.settings import check_command, timeout_s
+from tupletree.tuples import Tuple
+
+HEARTBEAT_S = 1.0
+
+
+class ShellBolt(Bolt):
+    """A bolt whose tuples are processed by a child process, by Storm's multilang protocol.
+
+        builder.set_bolt("split", ShellBolt(["node", "split.js"], ["word"]), 4).shuffle_grouping("lines")
+
+    Each task has a process of its own, started with the worker. Values must be what JSON has: a tuple with others is
+    failed and reported. A program emits, acks and fails as the protocol says; a tuple that it does neither with fails
+    after ``topology.message.timeout.secs``. At most ``topology.shellbolt.max.pending`` tuples are with it at a time;
+    then the task accepts no further one. If the process ends, sends what is no message or is silent for
+    ``topology.subprocess.timeout.secs``, the worker ends and is started again. Ticks arrive as tuples of stream
+    ``__tick``, component ``__system`` and task -1.
+
+    ``command``: the program and its arguments. It runs in the first directory ``resources`` on ``sys.path`` that has
+    one of these files, or beside the modules: add it to a submission with ``--include``. ``outputs``: fields, or fields
+    by stream; ``direct``: those of streams of which the program names the receiving task. ``environment``: variables to
+    add to those of the worker.
+
+    Raises UsageError for a command that is no list of texts.
+    """
+
+    holds_tuples = True
+    can_be_full = True
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        outputs: Sequence[str] | Mapping[str, Sequence[str]] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        direct: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.command = check_command(type(self).__name__, command)
+        self.environment = dict(environment or {})
+        self.streams = streams_of(outputs, direct)
+        self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self._most = int(conf["topology.shellbolt.max.pending"])
+        self._timeout_s = timeout_s(conf)
+        self._waiting: deque[Tuple] = deque()  # until the child has acked or failed others
+        self._tuples: dict[str, Tuple] = {}  # with the child, by the id that it knows
+        self._next_id = 0
+        self._received: deque[Message | ChildError] = deque()
+        self._has_woken = False
+        self._metrics = ChildMetrics(context)
+        context.is_full = lambda: bool(self._waiting)
+        context.outstanding = lambda: len(self._tuples) + len(self._waiting)
+        title = f"task {context.task_id} of {context.component_id}"
+        self._child = Child(title, self.command, self.environment, self._on_message)
+        self._child.greet(conf, context_message(context, self.streams))
+        self._is_over = threading.Event()
+        threading.Thread(target=self._beat, name=f"{title}: heartbeats", daemon=True).start()
+
+    def cleanup(self) -> None:
+        if hasattr(self, "_is_over"):
+            self._is_over.set()
+            self._child.close()
+
+    def execute(self, tup: Tuple) -> None:
+        self._waiting.append(tup)
+        self._send_some()
+
+    def _send_some(self) -> None:
+        """Send tuples that wait, as far as the child may have more."""
+        while self._waiting and len(self._tuples) < self._most:
+            self._send(self._waiting.popleft())
+
+    def _send(self, tup: Tuple) -> None:
+        self._next_id += 1
+        id = str(self._next_id)
+        component, stream, task = tup.source_component, tup.source_stream, tup.source_task
+        if tup.is_tick:
+            component, stream, task = "__system", "__tick", -1
+        message = {"id": id, "comp": component, "stream": stream, "task": task, "tuple": list(tup.values)}
+        self._tuples[id] = tup
+        try:
+            self._child.send(message)
+        except UnregisteredTypeError as error:
+            del self._tuples[id]
+            self.collector.fail(tup, ReportedFailedException(str(error)))
+            self.collector.report_error(error)
+
+    def _on_message(self, message: Message | ChildError) -> None:
+        """Runs on the child's thread."""
+        self._received.append(message)
+        if not self._has_woken:
+            self._has_woken = True
+            self.context.call_first(self._collect)
+
+    def _beat(self) -> None:
+        """Send heartbeats, which the child answers. Runs on a thread of its own."""
+        while not self._is_over.wait(HEARTBEAT_S):
+            silent_s = time.monotonic() - self._child.heard_s
+            if silent_s > self._timeout_s:
+                self._on_message(
+                    ChildError(
+                        f"{self._child.title}: its process has sent nothing for {silent_s:.0f} s, more than "
+                        f"topology.subprocess.timeout.secs: it must answer heartbeats with sync"
+                    )
+                )
+                return
+            self._child.send({"id": "-1", "comp": "__system", "stream": "__heartbeat", "task": -1, "tuple": []})
+
+    def _collect(self) -> None:
+        """Carry out what the child has sent."""
+        self._has_woken = False
+        while self._received:
+            self._carry_out(self._received.popleft())
+        self._send_some()
+
+    def _carry_out(self, message: Message | ChildError) -> None:
+        match message:
+            case Emit():
+                self._emit(message)
+            case Ack(id) if (tup := self._tuples.pop(id, None)) is not None:
+                self.collector.ack(tup)
+            case Fail(id) if (tup := self._tuples.pop(id, None)) is not None:
+                self.collector.fail(tup)
+            case Error(text):
+                self.collector.report_error(ChildError(text))
+            case Metric(name, value):
+                self._metrics.note(name, value)
+            case ChildError():
+                raise message
+            case _:
+                pass  # a sync, or the end of a tuple that has ended already
+
+    def _emit(self, message: Emit) -> None:
+        anchors = [self._tuples[id] for id in message.anchors if id in self._tuples]
+        if len(anchors) < len(message.anchors):
+            raise ChildError(f"{self._child.title}: it anchors to a tuple that it has acked or failed, or never got")
+        if message.task is not None:
+            self.collector.emit_direct(message.task, message.values, anchors, message.stream)
+            return
+        tasks = self.collector.emit(message.values, anchors, message.stream)
+        if message.wants_tasks:
+            self._child.send(list(tasks))

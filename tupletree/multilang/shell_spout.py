@@ -1,0 +1,108 @@
+"""ShellSpout: a spout that is a program in any language."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tupletree.component import Spout, SpoutCollector, TopologyContext
+from tupletree.multilang.child import Child, ChildError
+from tupletree.multilang.handshake import context_message, outputs_of, streams_of
+from tupletree.multilang.messages import Emit, Error, Message, Metric, Sync
+from tupletree.multilang.metrics import ChildMetrics
+from tupletree.multilang.settings import check_command, timeout_s
+
+
+class ShellSpout(Spout):
+    """A spout whose tuples come from a child process, by Storm's multilang protocol.
+
+        builder.set_spout("lines", ShellSpout(["node", "lines.js"], ["line"]))
+
+    The program answers each ``next``, ``ack``, ``fail``, ``activate`` and ``deactivate`` with any number of emits and a
+    ``sync``. A tuple with an ``id`` is tracked, and its ack or fail comes back with that id; the program emits it again
+    if it is to be replayed. If the process ends, sends what is no message or does not answer within
+    ``topology.subprocess.timeout.secs``, the worker ends and is started again.
+
+    The arguments are those of ShellBolt.
+
+    Raises UsageError for a command that is no list of texts.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        outputs: Sequence[str] | Mapping[str, Sequence[str]],
+        environment: Mapping[str, str] | None = None,
+        *,
+        direct: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.command = check_command(type(self).__name__, command)
+        self.environment = dict(environment or {})
+        self.streams = streams_of(outputs, direct)
+        self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self._timeout_s = timeout_s(conf)
+        self._received: queue.SimpleQueue[Message | ChildError] = queue.SimpleQueue()
+        self._metrics = ChildMetrics(context)
+        title = f"task {context.task_id} of {context.component_id}"
+        self._child = Child(title, self.command, self.environment, self._received.put)
+        self._child.greet(conf, context_message(context, self.streams))
+        self.activate()
+
+    def close(self) -> None:
+        if hasattr(self, "_child"):
+            self._child.close()
+
+    def activate(self) -> None:
+        self._tell({"command": "activate"})
+
+    def deactivate(self) -> None:
+        self._tell({"command": "deactivate"})
+
+    def next_tuple(self) -> None:
+        self._tell({"command": "next"})
+
+    def ack(self, msg_id: Any) -> None:
+        self._tell({"command": "ack", "id": msg_id})
+
+    def fail(self, msg_id: Any) -> None:
+        self._tell({"command": "fail", "id": msg_id})
+
+    def _tell(self, command: Mapping[str, Any]) -> None:
+        """Send a command, and carry out what the child sends until its sync."""
+        self._child.send(command)
+        while True:
+            try:
+                message = self._received.get(timeout=self._timeout_s)
+            except queue.Empty:
+                raise ChildError(
+                    f"{self._child.title}: its process has not answered {command['command']!r} for "
+                    f"{self._timeout_s:g} s (topology.subprocess.timeout.secs): it must end each answer with sync"
+                ) from None
+            match message:
+                case Sync():
+                    return
+                case Emit():
+                    self._emit(message)
+                case Error(text):
+                    self.collector.report_error(ChildError(text))
+                case Metric(name, value):
+                    self._metrics.note(name, value)
+                case ChildError():
+                    raise message
+                case _:
+                    raise ChildError(f"{self._child.title}: a spout cannot send {type(message).__name__.lower()}")
+
+    def _emit(self, message: Emit) -> None:
+        if message.task is not None:
+            self.collector.emit_direct(message.task, message.values, message.id, message.stream)
+            return
+        tasks = self.collector.emit(message.values, message.id, message.stream)
+        if message.wants_tasks:
+            self._child.send(list(tasks))
