@@ -87,7 +87,7 @@ class TopologyKeys:
     TOPOLOGY_TUPLE_MAX_BYTES: Final = "topology.tuple.max.bytes"
     """The largest tuple that may go to another worker, encoded; a larger one fails with an error."""
     TOPOLOGY_SHELLBOLT_MAX_PENDING: Final = "topology.shellbolt.max.pending"
-    """The most tuples that the process of a ShellBolt's task has at a time."""
+    """While so many tuples wait to be written to the process of a ShellBolt's task, it takes no others."""
     TOPOLOGY_SUBPROCESS_TIMEOUT_SECS: Final = "topology.subprocess.timeout.secs"
     """The longest silence of the process of a ShellSpout's or ShellBolt's task; after it the worker is restarted."""
     TOPOLOGY_LOST_WORKER_GRACE_MS: Final = "topology.lost.worker.grace.ms"

@@ -91,7 +91,7 @@ TOPOLOGY: Final = (
         "topology.shellbolt.max.pending",
         100,
         "tuples",
-        "The most tuples that the process of a ShellBolt's task has at a time.",
+        "While so many tuples wait to be written to the process of a ShellBolt's task, it takes no others.",
         component=True,
     ),
     int_key(

@@ -123,8 +123,11 @@ def _message(message: Mapping[str, Any]) -> Message | None:
 
 
 def _emit(message: Mapping[str, Any]) -> Emit | None:
-    values, stream, task = message["tuple"], message.get("stream") or DEFAULT_STREAM, message.get("task")
+    values, stream = message["tuple"], message.get("stream") or DEFAULT_STREAM
+    task = message.get("task") or None  # 0 is none
     anchors, wants_tasks = message.get("anchors") or [], message.get("need_task_ids")
+    if isinstance(anchors, str):
+        anchors = [anchors]
     if type(values) is not list or type(stream) is not str or type(anchors) is not list:
         return None
     if task is not None and type(task) is not int:

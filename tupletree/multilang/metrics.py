@@ -13,7 +13,10 @@ log = logging.getLogger(__name__)
 
 
 class ChildMetrics:
-    """The metrics of one task. Names become those of gauges: ``wordCount`` is ``word_count``."""
+    """The metrics of one task. Names become those of gauges: ``queueLength`` is ``queue_length``.
+
+    A name that Prometheus does not permit, such as ``wordCount``, gets ``_value`` at its end.
+    """
 
     def __init__(self, context: TopologyContext) -> None:
         self._context = context
@@ -32,8 +35,11 @@ class ChildMetrics:
             log.warning("metric %r is %r, and only numbers are shown", name, value)
             return None
         plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
-        try:
-            return self._context.register_gauge(plain or "unnamed")
-        except ValueError as error:
-            log.warning("%s", error)
-            return None
+        fault = ""
+        for shown in (plain, f"{plain}_value"):
+            try:
+                return self._context.register_gauge(shown)
+            except ValueError as error:
+                fault = fault or str(error)
+        log.warning("%s", fault)
+        return None

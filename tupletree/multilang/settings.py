@@ -15,6 +15,14 @@ def check_command(owner: str, command: Sequence[str]) -> list[str]:
     return list(command)
 
 
+def check_environment(owner: str, environment: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the variables to add. Raises UsageError if they are not texts."""
+    found = dict(environment or {})
+    if not all(isinstance(part, str) for pair in found.items() for part in pair):
+        raise UsageError(f"{owner}: environment is {environment!r}; a mapping of texts was expected")
+    return found
+
+
 def timeout_s(conf: Mapping[str, Any]) -> float:
     """Return the longest silence of a child."""
     return float(conf["topology.subprocess.timeout.secs"])

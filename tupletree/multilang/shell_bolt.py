@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,10 +14,12 @@ from tupletree.multilang.child import Child, ChildError
 from tupletree.multilang.handshake import context_message, outputs_of, streams_of
 from tupletree.multilang.messages import Ack, Emit, Error, Fail, Message, Metric
 from tupletree.multilang.metrics import ChildMetrics
-from tupletree.multilang.settings import check_command, timeout_s
+from tupletree.multilang.settings import check_command, check_environment, timeout_s
 from tupletree.tuples import Tuple
 
 HEARTBEAT_S = 1.0
+MAX_RECEIVED = 10_000
+"""The most messages of a child that wait for the task; then it has to wait itself."""
 
 
 class ShellBolt(Bolt):
@@ -27,10 +29,10 @@ class ShellBolt(Bolt):
 
     Each task has a process of its own, started with the worker. Values must be what JSON has: a tuple with others is
     failed and reported. A program emits, acks and fails as the protocol says; a tuple that it does neither with fails
-    after ``topology.message.timeout.secs``. At most ``topology.shellbolt.max.pending`` tuples are with it at a time;
-    then the task accepts no further one. If the process ends, sends what is no message or is silent for
-    ``topology.subprocess.timeout.secs``, the worker ends and is started again. Ticks arrive as tuples of stream
-    ``__tick``, component ``__system`` and task -1.
+    after ``topology.message.timeout.secs``, which begins when the program can read it. While more than
+    ``topology.shellbolt.max.pending`` tuples are not written yet, the task accepts no further one. If the process
+    ends, sends what is no message or is silent for ``topology.subprocess.timeout.secs``, the worker ends and is
+    started again. Ticks arrive as tuples of stream ``__tick``, component ``__system`` and task -1.
 
     ``command``: the program and its arguments. It runs in the first directory ``resources`` on ``sys.path`` that has
     one of these files, or beside the modules: add it to a submission with ``--include``. ``outputs``: fields, or fields
@@ -42,6 +44,8 @@ class ShellBolt(Bolt):
 
     holds_tuples = True
     can_be_full = True
+    _child: Child = None  # type: ignore[assignment]
+    _is_over: threading.Event = None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class ShellBolt(Bolt):
         direct: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.command = check_command(type(self).__name__, command)
-        self.environment = dict(environment or {})
+        self.environment = check_environment(type(self).__name__, environment)
         self.streams = streams_of(outputs, direct)
         self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
 
@@ -61,52 +65,57 @@ class ShellBolt(Bolt):
         self.collector = collector
         self._most = int(conf["topology.shellbolt.max.pending"])
         self._timeout_s = timeout_s(conf)
-        self._waiting: deque[Tuple] = deque()  # until the child has acked or failed others
         self._tuples: dict[str, Tuple] = {}  # with the child, by the id that it knows
+        self._unsent: dict[str, Tuple] = {}  # those of them that are not written yet; the writer's thread takes them
         self._next_id = 0
-        self._received: deque[Message | ChildError] = deque()
+        self._received: queue.Queue[Message | ChildError] = queue.Queue(MAX_RECEIVED)
         self._has_woken = False
+        self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
+        self._kept_alive_s = time.monotonic()
         self._metrics = ChildMetrics(context)
-        context.is_full = lambda: bool(self._waiting)
-        context.outstanding = lambda: len(self._tuples) + len(self._waiting)
-        title = f"task {context.task_id} of {context.component_id}"
-        self._child = Child(title, self.command, self.environment, self._on_message)
-        self._child.greet(conf, context_message(context, self.streams))
         self._is_over = threading.Event()
+        context.is_full = lambda: len(self._unsent) >= self._most
+        context.outstanding = lambda: len(self._tuples)
+        title = f"task {context.task_id} of {context.component_id}"
+        self._child = Child(title, self.command, self.environment, self._on_message, self._on_written)
+        self._child.greet(conf, context_message(context, self.streams))
         threading.Thread(target=self._beat, name=f"{title}: heartbeats", daemon=True).start()
 
     def cleanup(self) -> None:
-        if hasattr(self, "_is_over"):
+        if self._is_over is not None:
             self._is_over.set()
+        if self._child is not None:
             self._child.close()
 
     def execute(self, tup: Tuple) -> None:
-        self._waiting.append(tup)
-        self._send_some()
-
-    def _send_some(self) -> None:
-        """Send tuples that wait, as far as the child may have more."""
-        while self._waiting and len(self._tuples) < self._most:
-            self._send(self._waiting.popleft())
-
-    def _send(self, tup: Tuple) -> None:
         self._next_id += 1
         id = str(self._next_id)
         component, stream, task = tup.source_component, tup.source_stream, tup.source_task
         if tup.is_tick:
             component, stream, task = "__system", "__tick", -1
         message = {"id": id, "comp": component, "stream": stream, "task": task, "tuple": list(tup.values)}
-        self._tuples[id] = tup
+        self._tuples[id] = self._unsent[id] = tup
         try:
-            self._child.send(message)
+            self._child.send(message, id)
         except UnregisteredTypeError as error:
-            del self._tuples[id]
+            del self._tuples[id], self._unsent[id]
             self.collector.fail(tup, ReportedFailedException(str(error)))
             self.collector.report_error(error)
 
+    def _on_written(self, tag: str | None) -> None:
+        """Runs on the writer's thread."""
+        if tag is not None:
+            was_full = len(self._unsent) >= self._most
+            self._unsent.pop(tag, None)
+            if was_full and len(self._unsent) < self._most:
+                self._wake()
+
     def _on_message(self, message: Message | ChildError) -> None:
-        """Runs on the child's thread."""
-        self._received.append(message)
+        """Runs on the child's threads. Waits while the task is behind."""
+        self._received.put(message)
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._has_woken:
             self._has_woken = True
             self.context.call_first(self._collect)
@@ -116,21 +125,24 @@ class ShellBolt(Bolt):
         while not self._is_over.wait(HEARTBEAT_S):
             silent_s = time.monotonic() - self._child.heard_s
             if silent_s > self._timeout_s:
-                self._on_message(
-                    ChildError(
-                        f"{self._child.title}: its process has sent nothing for {silent_s:.0f} s, more than "
-                        f"topology.subprocess.timeout.secs: it must answer heartbeats with sync"
-                    )
+                self._child.fail(
+                    f"its process has sent nothing for {silent_s:.0f} s, more than topology.subprocess.timeout.secs: "
+                    f"it must answer heartbeats with sync"
                 )
                 return
             self._child.send({"id": "-1", "comp": "__system", "stream": "__heartbeat", "task": -1, "tuple": []})
+            self._wake()
 
     def _collect(self) -> None:
         """Carry out what the child has sent."""
         self._has_woken = False
-        while self._received:
-            self._carry_out(self._received.popleft())
-        self._send_some()
+        for _ in range(self._received.qsize()):
+            self._carry_out(self._received.get_nowait())
+        now_s = time.monotonic()
+        if now_s - self._kept_alive_s >= self._keep_alive_s:
+            self._kept_alive_s = now_s
+            for tup in list(self._unsent.values()):  # their time with the child has not begun
+                self.collector.reset_timeout(tup)
 
     def _carry_out(self, message: Message | ChildError) -> None:
         match message:
@@ -152,7 +164,8 @@ class ShellBolt(Bolt):
     def _emit(self, message: Emit) -> None:
         anchors = [self._tuples[id] for id in message.anchors if id in self._tuples]
         if len(anchors) < len(message.anchors):
-            raise ChildError(f"{self._child.title}: it anchors to a tuple that it has acked or failed, or never got")
+            self._child.fail("it anchors to a tuple that it has acked or failed, or never got")
+            return
         if message.task is not None:
             self.collector.emit_direct(message.task, message.values, anchors, message.stream)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tupletree.multilang.child import Child, ChildError
 from tupletree.multilang.handshake import context_message, outputs_of, streams_of
 from tupletree.multilang.messages import Emit, Error, Message, Metric, Sync
 from tupletree.multilang.metrics import ChildMetrics
-from tupletree.multilang.settings import check_command, timeout_s
+from tupletree.multilang.settings import check_command, check_environment, timeout_s
 
 
 class ShellSpout(Spout):
@@ -21,7 +22,7 @@ class ShellSpout(Spout):
 
     The program answers each ``next``, ``ack``, ``fail``, ``activate`` and ``deactivate`` with any number of emits and a
     ``sync``. A tuple with an ``id`` is tracked, and its ack or fail comes back with that id; the program emits it again
-    if it is to be replayed. If the process ends, sends what is no message or does not answer within
+    if it is to be replayed. If the process ends, sends what is no message or is silent for
     ``topology.subprocess.timeout.secs``, the worker ends and is started again.
 
     The arguments are those of ShellBolt.
@@ -30,6 +31,7 @@ class ShellSpout(Spout):
     """
 
     blocking = True
+    _child: Child = None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class ShellSpout(Spout):
         direct: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.command = check_command(type(self).__name__, command)
-        self.environment = dict(environment or {})
+        self.environment = check_environment(type(self).__name__, environment)
         self.streams = streams_of(outputs, direct)
         self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
 
@@ -56,7 +58,7 @@ class ShellSpout(Spout):
         self.activate()
 
     def close(self) -> None:
-        if hasattr(self, "_child"):
+        if self._child is not None:
             self._child.close()
 
     def activate(self) -> None:
@@ -77,14 +79,18 @@ class ShellSpout(Spout):
     def _tell(self, command: Mapping[str, Any]) -> None:
         """Send a command, and carry out what the child sends until its sync."""
         self._child.send(command)
+        told_s = time.monotonic()
         while True:
             try:
-                message = self._received.get(timeout=self._timeout_s)
+                message = self._received.get(timeout=0.5)
             except queue.Empty:
-                raise ChildError(
-                    f"{self._child.title}: its process has not answered {command['command']!r} for "
-                    f"{self._timeout_s:g} s (topology.subprocess.timeout.secs): it must end each answer with sync"
-                ) from None
+                silent_s = time.monotonic() - max(self._child.heard_s, told_s)
+                if silent_s > self._timeout_s:
+                    self._child.fail(
+                        f"its process has sent nothing for {silent_s:.0f} s since {command['command']!r}, more than "
+                        f"topology.subprocess.timeout.secs: it must end each answer with sync"
+                    )
+                continue
             match message:
                 case Sync():
                     return
@@ -97,7 +103,7 @@ class ShellSpout(Spout):
                 case ChildError():
                     raise message
                 case _:
-                    raise ChildError(f"{self._child.title}: a spout cannot send {type(message).__name__.lower()}")
+                    self._child.fail(f"a spout cannot send {type(message).__name__.lower()}")
 
     def _emit(self, message: Emit) -> None:
         if message.task is not None:

@@ -45,19 +45,26 @@ def is_heartbeat(tup):
 SPLIT_PY = """
 from storm import *
 
+kept = []
 while True:
     tup = receive()
     if is_heartbeat(tup):
         continue
     if tup["stream"] == "__tick":
         send({"command": "log", "msg": "a tick", "level": 3})
-        send({"command": "ack", "id": tup["id"]})
+        for id in [*kept, tup["id"]]:
+            send({"command": "ack", "id": id})
+        kept = []
         continue
     line = tup["tuple"][0]
     if line == "fail":
         send({"command": "fail", "id": tup["id"]})
-    elif line == "forget":
-        pass
+    elif line == "keep":
+        kept.append(tup["id"])
+    elif line == "sleep":
+        import time
+        time.sleep(1)
+        send({"command": "ack", "id": tup["id"]})
     elif line == "crash":
         sys.stderr.write("I have seen enough\\n")
         sys.exit(7)

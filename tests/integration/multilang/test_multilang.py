@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from multilang_programs import NUMBERS_PY, PYSTORM, SPLIT_PY, STORM_PY, UPPER_JS
 
@@ -63,6 +62,27 @@ def _keep(key: int) -> Keep:
     return Keep(lists[key])
 
 
+running: set[ShellBolt] = set()
+
+
+class Watched(ShellBolt):
+    """A ShellBolt that the test finds while it runs."""
+
+    def setup(self) -> None:
+        running.add(self)
+
+    def teardown(self) -> None:
+        running.discard(self)
+
+
+def ended(pid: int) -> bool:
+    """True if a process has ended, or is about to be reaped."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 class Splitting:
     """Lines that are fed, a ShellBolt that splits them, and what comes of it."""
 
@@ -72,7 +92,7 @@ class Splitting:
         self.kept: list[Any] = []
         builder = TopologyBuilder()
         builder.set_spout("lines", self.lines)
-        bolt = ShellBolt(command or [sys.executable, "split.py"], OUTPUTS, direct={"direct": ["line"]})
+        bolt = Watched(command or [sys.executable, "split.py"], OUTPUTS, direct={"direct": ["line"]})
         split = builder.set_bolt("split", bolt).shuffle_grouping("lines")
         split.add_configurations({"own.key": "mine", **{name.replace("_", "."): one for name, one in conf.items()}})
         keep = builder.set_bolt("keep", Keep(self.kept)).shuffle_grouping("split").shuffle_grouping("split", "lengths")
@@ -86,6 +106,17 @@ class Splitting:
     def values(self, stream: str) -> list[Any]:
         return [values[0] for name, values in list(self.kept) if name == stream]
 
+    def bolt(self) -> ShellBolt:
+        """The bolt of the topology, as it runs."""
+        return self.cluster.wait_until(lambda: next(iter(running), None))
+
+    def child(self) -> int:
+        """The id of the bolt's process."""
+        bolt = self.bolt()
+        self.cluster.wait_until(lambda: bolt._child is not None)
+        self.pid_dir = bolt._child._pid_dir
+        return int(bolt._child._process.pid)
+
     def failure(self) -> str:
         """The error that ends the worker."""
         with pytest.raises(TaskFailedError) as failed:
@@ -95,8 +126,9 @@ class Splitting:
 
 @pytest.fixture
 def cluster() -> Any:
-    with LocalCluster() as running:
-        yield running
+    running.clear()
+    with LocalCluster() as local:
+        yield local
 
 
 def test_words_come_anchored_and_lines_are_acked_and_failed_as_the_program_says(cluster: LocalCluster) -> None:
@@ -133,6 +165,10 @@ def test_ticks_logs_errors_and_metrics_arrive(cluster: LocalCluster, caplog: pyt
     cluster.wait_until(lambda: any(one.getMessage() == "a tick" for one in caplog.records))
     assert {one.levelname for one in caplog.records if one.getMessage() == "a tick"} == {"WARNING"}
     assert [str(error) for _, error in cluster.errors("split")] == ["no such word"]
+    metrics = [
+        one.read() for one in scene.bolt().context.metrics.values() if one.name == "tupletree_user_word_count_value"
+    ]
+    assert metrics == [7]
 
 
 def test_a_value_that_json_does_not_have_fails_its_tuple_alone(cluster: LocalCluster) -> None:
@@ -142,12 +178,21 @@ def test_a_value_that_json_does_not_have_fails_its_tuple_alone(cluster: LocalClu
     assert "gets JSON, and Object of type bytes is not" in str(cluster.errors("split")[0][1])
 
 
-def test_no_more_tuples_than_said_are_with_the_program(cluster: LocalCluster) -> None:
+def test_senders_hold_back_while_tuples_are_not_written_and_none_of_them_times_out(cluster: LocalCluster) -> None:
     scene = Splitting(cluster, topology_shellbolt_max_pending=3)
-    scene.feed(*["echo"] * 2, *["forget"] * 3, *["echo"] * 20)
-    cluster.wait_until(lambda: len(scene.lines.acked) == 2)
-    time.sleep(0.3)
-    assert scene.values("default") == ["echo", "echo"], "three are with the program, and none of the rest"
+    big = "x" * 3000
+    scene.feed("sleep", *[f"{number} {big}" for number in range(300)])
+    bolt = scene.bolt()
+    cluster.wait_until(bolt.context.is_full)
+    cluster.wait_until(lambda: len(scene.lines.acked) == 301, 30)
+    assert not scene.lines.failed
+    assert not bolt.context.is_full()
+
+
+def test_a_batch_that_is_acked_at_a_tick_may_be_larger_than_the_limit(cluster: LocalCluster) -> None:
+    scene = Splitting(cluster, topology_shellbolt_max_pending=5, topology_tick_tuple_freq_secs=0.5)
+    scene.feed(*["keep"] * 60)
+    cluster.wait_until(lambda: len(scene.lines.acked) == 60, 20)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +210,10 @@ def test_no_more_tuples_than_said_are_with_the_program(cluster: LocalCluster) ->
 def test_a_program_that_cannot_go_on_ends_the_worker(cluster: LocalCluster, line: str, told: str) -> None:
     scene = Splitting(cluster, topology_subprocess_timeout_secs=2 if line == "hang" else 30)
     scene.feed(line)
+    child = scene.child()
     assert told in scene.failure()
+    wait_until(lambda: ended(child), 5, what="its process has ended")
+    assert not Path(scene.pid_dir).exists()
 
 
 def test_what_a_program_writes_to_standard_error_is_logged(
@@ -182,16 +230,27 @@ def test_a_program_that_is_not_there_is_named(cluster: LocalCluster) -> None:
     assert "'no-such-program' cannot be started: No such file or directory" in scene.failure()
 
 
-def test_a_process_ends_with_its_topology(cluster: LocalCluster, programs: Path) -> None:
-    note = programs / "pid"
-    (programs / "noting.py").write_text(STORM_PY + f"open({str(note)!r}, 'w').write(str(os.getpid()))\n" + SPLIT_PY)
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_process_ends_with_its_topology_and_so_does_what_it_has_started(
+    cluster: LocalCluster, programs: Path, ignores: bool
+) -> None:
+    note = programs / "pids"
+    starts = f"""
+import signal, subprocess
+if {ignores}:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open({str(note)!r}, "w").write(f"{{os.getpid()}} {{other.pid}}")
+"""
+    if ignores:
+        starts += "import time; time.sleep(600)"
+    (programs / "noting.py").write_text(STORM_PY + starts + SPLIT_PY)
     Splitting(cluster, [sys.executable, "noting.py"])
-    cluster.wait_until(lambda: note.exists() and note.read_text())
-    pid = int(note.read_text())
-    os.kill(pid, 0)
+    cluster.wait_until(lambda: note.exists() and " " in note.read_text())
+    pids = [int(text) for text in note.read_text().split()]
+    assert not any(map(ended, pids))
     cluster.kill("split")
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    wait_until(lambda: all(map(ended, pids)), 10)
 
 
 class Refuses(Bolt):
@@ -224,7 +283,10 @@ def test_a_spout_that_does_not_answer_ends_the_worker(cluster: LocalCluster, pro
     builder = TopologyBuilder()
     builder.set_spout("numbers", ShellSpout([sys.executable, "silent.py"], ["n"]))
     cluster.submit("numbers", builder.create_topology(), {"topology.subprocess.timeout.secs": 1})
-    with pytest.raises(TaskFailedError, match=r"has not answered 'activate' for 1 s .*: it must end each answer with"):
+    with pytest.raises(
+        TaskFailedError,
+        match=r"has sent nothing for \d+ s since 'activate', more than .*: it must end each answer with",
+    ):
         cluster.wait_until(lambda: False, 30)
 
 

@@ -54,6 +54,7 @@ def test_programs_travel_with_the_topology_and_end_with_its_worker(cluster: DevC
     cluster.kill("worker", 0)
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in before), 30, what="the processes end with the worker")
     again = wait_until(lambda: len(now := children(cluster) - before) == 3 and now, 60, what="others are started")
-    wait_until(lambda: acked() > 100, 60, what="lines are acked again")
+    so_far = acked()
+    wait_until(lambda: acked() > so_far + 100, 60, what="lines are acked again")
     cluster.client.kill("words", wait_secs=0)
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in again), 30, what="they end with the topology")
