@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FILE: Final = "events.jsonl"
 TREES_A_SECOND: Final = 5.0  # traced by default
 _SETTLE_S: Final = 1.0  # after the last verdict, for events that other workers have not written yet
+_WHOLE_S: Final = 5.0  # after it at the latest, if events of a tree are still missing: a busy worker writes them late
 _LATE_S: Final = 1.0
 _TRACE_KINDS: Final = frozenset(("begin", "send", "receive", "execute", "ack", "fail", "verdict"))
 
@@ -187,8 +188,8 @@ def _follow(
 def _collect(following: Following, deadline_s: float, enough: int | None, failed: bool) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     begun: set[str] = set()
-    ended = 0
-    end_s = deadline_s + _LATE_S
+    ended, most = 0, enough or 0
+    end_s = last_s = deadline_s + _LATE_S
     with contextlib.suppress(KeyboardInterrupt):
         for arrived in following.lines():
             event = decode_event(arrived[1]) if arrived is not None else None
@@ -200,9 +201,12 @@ def _collect(following: Following, deadline_s: float, enough: int | None, failed
                     ended += event.get("verdict") != "acked" if failed else 1
             now_s = time.monotonic()
             if enough is not None and ended >= enough:
+                last_s = min(last_s, now_s + _WHOLE_S)
                 end_s, enough = min(end_s, now_s + _SETTLE_S), None
             if now_s >= end_s:
-                break
+                if now_s >= last_s or all(tree.is_whole for tree in _chosen(events, most, False, failed)):
+                    break
+                end_s = now_s + _SETTLE_S
     return events
 
 

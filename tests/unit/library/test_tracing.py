@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tupletree.cli.trace import _SETTLE_S, _collect
 from tupletree.cli.tracing import Hop, Tree, join
 
 ROOT = "00000000000003e9"
@@ -215,3 +219,30 @@ def test_the_tree_of_a_checkpoint_is_known_by_its_spout() -> None:
     assert not only(events()).is_of_system
     steps = [{**event, "component": "$checkpointspout"} if event.get("task") == 1 else event for event in events()]
     assert only(steps).is_of_system
+
+
+class Late:
+    """Lines of workers, of which those of one come some time after the verdict."""
+
+    def __init__(self, late_s: float) -> None:
+        self.late_s = late_s
+
+    def lines(self) -> Iterator[tuple[str, str] | None]:
+        given = sorted(events(), key=lambda event: event["worker"] == "b:2")
+        first = [event for event in given if event["worker"] != "b:2"]
+        yield from (("a", json.dumps(event)) for event in first)
+        until_s = time.monotonic() + self.late_s
+        while time.monotonic() < until_s:
+            time.sleep(0.02)
+            yield None
+        yield from (("b", json.dumps(event)) for event in given[len(first) :])
+        while True:
+            time.sleep(0.02)
+            yield None
+
+
+def test_events_that_a_worker_writes_late_are_waited_for() -> None:
+    found = _collect(Late(_SETTLE_S + 0.3), time.monotonic() + 60, 1, False)  # type: ignore[arg-type]
+    [tree] = join(found)
+    assert tree.is_whole
+    assert [hop.component for hop in tree.hops] == ["split"]
