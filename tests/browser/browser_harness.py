@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
@@ -184,3 +187,22 @@ CONTRASTS: Final = """
 def contrasts(page: Page) -> list[tuple[float, str, str]]:
     """Contrast ratio, text and class of every element with text, the least first."""
     return [(float(ratio), str(text), str(name)) for ratio, text, name in page.evaluate(CONTRASTS)]
+
+
+@contextmanager
+def growing(text: Path) -> Iterator[None]:
+    """A text that grows by some lines five times a second, so that transactions go on and do not take a processor."""
+    is_over = threading.Event()
+
+    def grow() -> None:
+        while not is_over.wait(0.2):
+            with text.open("a") as file:
+                file.write("the quick brown fox\n" * 3)
+
+    grower = threading.Thread(target=grow, daemon=True)
+    grower.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        grower.join()

@@ -6,9 +6,7 @@ With TUPLETREE_SCREENSHOTS=DIRECTORY the pages are also pictured for docs/ui.md.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +22,7 @@ from browser_harness import (
     address,
     api,
     contrasts,
+    growing,
     horizontal_excess,
     shot,
     topology_id,
@@ -52,25 +51,6 @@ def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         wait_until(lambda: all(one.workers_ready == one.record.workers for one in cluster.client.list()), 60)
         wait_until(lambda: acked(cluster, "words") > 50 and acked(cluster, "ailing") > 50, 60)
         yield cluster
-
-
-@contextmanager
-def growing(text: Path) -> Iterator[None]:
-    """A text that grows by some lines five times a second, so that transactions go on and do not take a processor."""
-    is_over = threading.Event()
-
-    def grow() -> None:
-        while not is_over.wait(0.2):
-            with text.open("a") as file:
-                file.write("the quick brown fox\n" * 3)
-
-    grower = threading.Thread(target=grow, daemon=True)
-    grower.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        grower.join()
 
 
 def acked(cluster: DevCluster, name: str) -> int:

@@ -18,6 +18,7 @@ from tupletree.cli.submit import filter_options
 from tupletree.errors import TupletreeError
 
 if TYPE_CHECKING:
+    from tupletree.cli.local_results import LastLine
     from tupletree.testing import LocalCluster
 
 SHOWN_ENTRIES = 20
@@ -82,15 +83,16 @@ def command(
     started_s = time.monotonic()
     with LocalCluster() as cluster:
         cluster.submit(name, topology, conf, observer=observe)
-        if not as_json:
-            click.echo(
-                f"running {name} " + (f"for at most {seconds:g} s" if seconds else "until interrupted"), err=True
-            )
         _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
         last = last_line(topology, _by_component(emitted), cluster.counts(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
+    _end(last)
+
+
+def _end(last: LastLine) -> None:
+    """Print the last line, if there is one, and exit with status 1 if the run is a failure."""
     if last.text:
         click.echo(last.text, err=True)
     if last.is_failure:
@@ -103,6 +105,8 @@ def _run(
     """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
     from tupletree.cli.local_results import users_frames
 
+    if not as_json:
+        click.echo(f"running {name} " + (f"for at most {seconds:g} s" if seconds else "until interrupted"), err=True)
     began_s = look_s = time.monotonic()
     progress = LocalProgress()
 

@@ -68,15 +68,17 @@ class Objects:
             return item.value()
         entry = item.mapping("a value", optional=None)
         for name in ("ref", "reflist"):
-            if name in entry and len(entry) > 1:
-                raise item.fault(
-                    f"beside {name} there is {', '.join(sorted(entry.keys() - {name}))}: {name} stands alone"
-                )
-        if entry.keys() == {"ref"}:
-            return self._referred(entry["ref"])
-        if entry.keys() == {"reflist"}:
-            return [self._referred(one) for one in entry["reflist"].sequence("reflist")]
+            if name in entry:
+                if others := entry.keys() - {name}:
+                    raise item.fault(f"beside {name} there is {', '.join(sorted(others))}: {name} stands alone")
+                return self._given(name, entry[name])
         return {name: self.value(one) for name, one in entry.items()}
+
+    def _given(self, key: str, item: Item) -> Any:
+        """Return what stands under ``value``, ``ref`` or ``reflist``."""
+        if key == "reflist":
+            return [self._referred(one) for one in item.sequence(key)]
+        return self._referred(item) if key == "ref" else self.value(item)
 
     def _referred(self, item: Item) -> Any:
         id = item.text("ref")
@@ -99,13 +101,7 @@ class Objects:
         given = [name for name in ("value", "ref", "reflist") if name in entry]
         if len(given) != 1:
             raise item.fault("a property has one of value, ref and reflist")
-        name, one = entry["name"].text("name"), entry[given[0]]
-        if given == ["value"]:
-            value = self.value(one)
-        elif given == ["ref"]:
-            value = self._referred(one)
-        else:
-            value = [self._referred(each) for each in one.sequence("reflist")]
+        name, value = entry["name"].text("name"), self._given(given[0], entry[given[0]])
         self.attribute(what, entry["name"], made, name)  # a typing error would be an attribute that nobody reads
         try:
             setattr(made, name, value)
@@ -113,6 +109,7 @@ class Objects:
             raise entry["name"].fault(f"{what}: {name} cannot be set: {_explained(error)}") from error
 
     def attribute(self, what: str, item: Item, owner: Any, name: str) -> Any:
+        """Return an attribute of an object. Raises UsageError, with the place in the file, if there is none."""
         try:
             return getattr(owner, name)
         except AttributeError:

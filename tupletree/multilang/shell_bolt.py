@@ -5,16 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tupletree.component import Bolt, BoltCollector, TopologyContext
 from tupletree.errors import ReportedFailedException, UnregisteredTypeError
-from tupletree.multilang.child import Child, ChildError
-from tupletree.multilang.handshake import context_message, outputs_of, streams_of
+from tupletree.multilang.child import ChildError
 from tupletree.multilang.messages import Ack, Emit, Error, Fail, Message, Metric
-from tupletree.multilang.metrics import ChildMetrics
-from tupletree.multilang.settings import check_command, check_environment, timeout_s
+from tupletree.multilang.shell_component import ShellComponent
 from tupletree.tuples import Tuple
 
 HEARTBEAT_S = 1.0
@@ -22,7 +20,7 @@ MAX_RECEIVED = 10_000
 """The most messages of a child that wait for the task; then it has to wait itself."""
 
 
-class ShellBolt(Bolt):
+class ShellBolt(ShellComponent, Bolt):
     """A bolt whose tuples are processed by a child process, by Storm's multilang protocol.
 
         builder.set_bolt("split", ShellBolt(["node", "split.js"], ["word"]), 4).shuffle_grouping("lines")
@@ -44,27 +42,12 @@ class ShellBolt(Bolt):
 
     holds_tuples = True
     can_be_full = True
-    _child: Child = None  # type: ignore[assignment]
     _is_over: threading.Event = None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        outputs: Sequence[str] | Mapping[str, Sequence[str]] = (),
-        environment: Mapping[str, str] | None = None,
-        *,
-        direct: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        self.command = check_command(type(self).__name__, command)
-        self.environment = check_environment(type(self).__name__, environment)
-        self.streams = streams_of(outputs, direct)
-        self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         self.context = context
         self.collector = collector
         self._most = int(conf["topology.shellbolt.max.pending"])
-        self._timeout_s = timeout_s(conf)
         self._tuples: dict[str, Tuple] = {}  # with the child, by the id that it knows
         self._unsent: dict[str, Tuple] = {}  # those of them that are not written yet; the writer's thread takes them
         self._next_id = 0
@@ -72,14 +55,11 @@ class ShellBolt(Bolt):
         self._has_woken = False
         self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
         self._kept_alive_s = time.monotonic()
-        self._metrics = ChildMetrics(context)
         self._is_over = threading.Event()
         context.is_full = lambda: len(self._unsent) >= self._most
         context.outstanding = lambda: len(self._tuples)
-        title = f"task {context.task_id} of {context.component_id}"
-        self._child = Child(title, self.command, self.environment, self._on_message, self._on_written)
-        self._child.greet(conf, context_message(context, self.streams))
-        threading.Thread(target=self._beat, name=f"{title}: heartbeats", daemon=True).start()
+        self.start(conf, context, self._on_message, self._on_written)
+        threading.Thread(target=self._beat, name=f"{self._child.title}: heartbeats", daemon=True).start()
 
     def cleanup(self) -> None:
         if self._is_over is not None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tupletree.component import Spout, SpoutCollector, TopologyContext
-from tupletree.multilang.child import Child, ChildError
-from tupletree.multilang.handshake import context_message, outputs_of, streams_of
+from tupletree.multilang.child import ChildError
 from tupletree.multilang.messages import Emit, Error, Message, Metric, Sync
-from tupletree.multilang.metrics import ChildMetrics
-from tupletree.multilang.settings import check_command, check_environment, timeout_s
+from tupletree.multilang.shell_component import ShellComponent
 
 
-class ShellSpout(Spout):
+class ShellSpout(ShellComponent, Spout):
     """A spout whose tuples come from a child process, by Storm's multilang protocol.
 
         builder.set_spout("lines", ShellSpout(["node", "lines.js"], ["line"]))
@@ -31,30 +29,12 @@ class ShellSpout(Spout):
     """
 
     blocking = True
-    _child: Child = None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        outputs: Sequence[str] | Mapping[str, Sequence[str]],
-        environment: Mapping[str, str] | None = None,
-        *,
-        direct: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        self.command = check_command(type(self).__name__, command)
-        self.environment = check_environment(type(self).__name__, environment)
-        self.streams = streams_of(outputs, direct)
-        self.outputs = outputs_of(outputs, direct)  # type: ignore[misc]  # set per instance
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.context = context
         self.collector = collector
-        self._timeout_s = timeout_s(conf)
         self._received: queue.SimpleQueue[Message | ChildError] = queue.SimpleQueue()
-        self._metrics = ChildMetrics(context)
-        title = f"task {context.task_id} of {context.component_id}"
-        self._child = Child(title, self.command, self.environment, self._received.put)
-        self._child.greet(conf, context_message(context, self.streams))
+        self.start(conf, context, self._received.put)
         self.activate()
 
     def close(self) -> None:

@@ -79,9 +79,13 @@ class SpoutExecutor(Executor):
         self._wants_active = wants_active
 
     @property
+    def _must_switch(self) -> bool:
+        return self._wants_active != self._is_active or self._must_open
+
+    @property
     def has_work(self) -> bool:
         # Verdicts are handled even while receiving tasks are congested.
-        return bool(self.inbox) or self._wants_active != self._is_active or self._must_open
+        return bool(self.inbox) or self._must_switch
 
     @property
     def is_ready(self) -> bool:
@@ -98,7 +102,7 @@ class SpoutExecutor(Executor):
             self.rest.is_on = False
         if self._next_rotation_s != math.inf or self._suspects:
             worked |= self._expire(self._clock())
-        if self._wants_active != self._is_active or self._must_open:
+        if self._must_switch:
             self._switch()
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:

@@ -14,12 +14,10 @@ import pytest
 from local_components import Log
 from stateful_scene import ALIGNED, FAST, Count, calls, counting, sqlite, stored
 
-from tupletree import BasicStatefulBolt, TopologyBuilder
-from tupletree.errors import TopologyError, UnavailableError
+from tupletree import TopologyBuilder
+from tupletree.errors import UnavailableError
 from tupletree.keyed import KeyedProcess
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.windows import Count as Tuples
-from tupletree.windows import StatefulWindowedBolt
 
 PUT_OFF_S = 5.1
 """The time after which a checkpoint with migrated states is taken."""
@@ -355,56 +353,3 @@ def test_values_of_keys_are_migrated_and_timers_stay(cluster, conf):
     visits(SecondVisits(log), [["a", 1, 3000], ["c", 3, 70_000]], PUT_OFF_S)
     assert sorted(calls(log, "migrate")) == [("migrate", ("a", 1), 2, 1), ("migrate", ("b", 2), 1, 1)]
     assert sorted(call for call in log if call[0] != "migrate") == [(("a", 1), 21), (("b", 2), 10), (("c", 3), 1)]
-
-
-class Executing:
-    state_version = 2
-
-    def execute(self, tup):
-        pass
-
-
-class Nothing(Executing, BasicStatefulBolt):
-    pass
-
-
-class Text(Executing, BasicStatefulBolt):
-    state_version = "2"
-
-
-class Sums(StatefulWindowedBolt):
-    state_version = 2
-
-    def __init__(self):
-        self.with_tumbling_window(Tuples(3)).with_message_id_field("word")
-
-    def execute_window(self, window):
-        pass
-
-    def migrate_value(self, key, value, version):
-        return value
-
-
-class Generator(Executing, BasicStatefulBolt):
-    def migrate_value(self, key, value, version):
-        yield value
-
-
-class Short(Executing, BasicStatefulBolt):
-    def migrate_value(self, key, value):
-        return value
-
-
-@pytest.mark.parametrize(
-    ("bolt", "sentence"),
-    [
-        (Nothing, "state_version is 2, and there is no migrate_value: define migrate_value.key, value, version., "),
-        (Generator, "Generator.migrate_value has a 'yield'"),
-        (Short, "Short.migrate_value"),
-        (Text, "state_version is '2'; a number from 1 on was expected"),
-        (Sums, "state_version is 2, and the states of a StatefulWindowedBolt cannot be migrated"),
-    ],
-)
-def test_a_version_that_cannot_be_is_refused_when_the_topology_is_built(bolt, sentence):
-    with pytest.raises(TopologyError, match=f"bolt 'count': {sentence}"):
-        counting(bolt()).create_topology()
