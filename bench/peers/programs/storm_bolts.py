@@ -1,7 +1,6 @@
 """Python bolts that Storm runs through its multilang protocol, written with pystorm as its users write them."""
 
-# pystorm is installed only in this program's environment.
-# mypy: disable-error-code="import-not-found, misc, no-any-return, no-untyped-call"
+# mypy: disable-error-code="misc, no-any-return, no-untyped-call"
 
 from __future__ import annotations
 
