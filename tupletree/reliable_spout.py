@@ -98,6 +98,11 @@ class ReliableSpout(ReplayingSpout):
         """Called with a new position up to which all messages are processed: save it."""
 
     @property
+    def has_read_all(self) -> bool:
+        """True if ``read`` has returned. Its messages may still be processed, or have to be emitted again."""
+        return self._is_at_end
+
+    @property
     def at_end(self) -> bool:
         """True if ``read`` has returned and all its messages are processed."""
         return self._is_at_end and len(self._replay) == 0

@@ -153,6 +153,11 @@ class CheckpointCoordinator:
         self.failures += 1
         return True
 
+    def hurry(self) -> None:
+        """Make the next checkpoint due at once, unless a round is in progress or the topology recovers or migrates."""
+        if self.step is None and not self.is_recovering and not self.older:
+            self._not_before_s = 0.0
+
     @property
     def is_migrating(self) -> bool:
         """True if the next checkpoint would be the first with migrated states."""

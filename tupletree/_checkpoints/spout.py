@@ -88,6 +88,8 @@ class CheckpointSpout(Spout):
     blocking = True
     paces_itself = True
 
+    _coordinator: CheckpointCoordinator | None = None
+
     def __init__(
         self,
         begins: Sequence[str],
@@ -127,7 +129,7 @@ class CheckpointSpout(Spout):
         self._owner = f"{self._topology}task {context.task_id}, process {os.getpid()} on {socket.gethostname()}"
         self._store = self._open_store(conf)
         self._record: CheckpointRecord | None = None  # None: this spout must take over first
-        self._coordinator: CheckpointCoordinator | None = None
+        self._coordinator = None
         self._effects: deque[Effect] = deque()
         self._unacked: set[int] = set()  # tasks that have not acked the current round
         self._retry_at_s = 0.0
@@ -225,6 +227,12 @@ class CheckpointSpout(Spout):
 
     def next_tuple(self) -> None:
         self._advance()
+
+    def hurry(self) -> None:
+        """Begin the next checkpoint now, if the last one is complete."""
+        if self._coordinator is not None:
+            self._coordinator.hurry()
+            self._advance()
 
     def ack(self, msg_id: tuple[int, int]) -> None:
         round_, task = msg_id

@@ -122,6 +122,7 @@ def _run(
         if now_s >= look_s:
             look()
             look_s = now_s + LOOK_EVERY_S
+        cluster.hurry(name)  # a run ends when its last messages are in a checkpoint and in the batches of sinks
         return cluster.is_at_end(name) or (bool(seconds) and now_s >= began_s + seconds)
 
     try:

@@ -12,7 +12,7 @@ from tupletree.testing import LocalCluster
 from tupletree.topology import Topology
 
 SETTINGS: Final = {"topology.state.checkpoint.interval.ms": 100}
-"""A program with states ends when its last elements are in a checkpoint: nobody wants to wait for that."""
+"""Results of programs with states come with their checkpoints: nobody wants to wait for that."""
 
 NAME: Final = "program"
 """The name of the topology in its LocalCluster."""
@@ -72,6 +72,7 @@ def run(
 
         def look() -> bool:
             watch(cluster)
+            cluster.hurry(NAME)
             is_late = bool(seconds) and time.monotonic() >= began_s + seconds
             return is_over() or is_late or cluster.is_at_end(NAME)
 

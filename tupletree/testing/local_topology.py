@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.acker.ledger import Ledger
+from tupletree.component import Spout
 from tupletree.outputs import RESERVED_PREFIXES
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.counts import ComponentCounts, counts_of
@@ -26,6 +28,7 @@ from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
 from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
 from tupletree.worker.engine import Engine, local_tasks
+from tupletree.worker.execution.bolt_executor import BoltExecutor
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.task_stats import task_stats
 from tupletree.worker.plan import Plan
@@ -189,10 +192,16 @@ class LocalTopology:
     @property
     def is_at_end(self) -> bool:
         """True if ``at_end`` of every spout is true (ReliableSpout): all is read, and all messages are processed."""
-        spouts = [
-            task.spout for task in self.tasks if isinstance(task, SpoutTask) and task.component_id != CHECKPOINT_SPOUT
+        return all(getattr(spout, "at_end", False) for spout in self._spouts)
+
+    @property
+    def _spouts(self) -> list[Spout]:
+        """The spouts of the user."""
+        return [
+            task.spout
+            for task in self.tasks
+            if isinstance(task, SpoutTask) and not isinstance(task.spout, CheckpointSpout)
         ]
-        return all(getattr(spout, "at_end", False) for spout in spouts)
 
     def end_input(self) -> Iterator[str]:
         """Tell each component that follows time that no input comes, and yield it: those first that feed others."""
@@ -214,6 +223,17 @@ class LocalTopology:
         """The number of the checkpoint that is under way or the last one; None without states."""
         status = next((one for (id, _), one in self.statuses.items() if id == CHECKPOINT_SPOUT), None)
         return None if status is None else status.get("txid") or 0
+
+    def hurry(self) -> None:
+        """Once all sources are read: begin the next checkpoint, and tick bolts that hold tuples until a tick."""
+        if not all(getattr(spout, "has_read_all", False) or getattr(spout, "at_end", False) for spout in self._spouts):
+            return
+        for executor in self.engine.executors:
+            for task in executor.tasks:
+                if isinstance(task, SpoutTask) and isinstance(task.spout, CheckpointSpout):
+                    task.context.call_soon(task.spout.hurry)
+                elif isinstance(executor, BoltExecutor) and isinstance(task, BoltTask) and task.bolt.holds_tuples:
+                    task.context.call_soon(executor.tick_now)
 
     def raise_failure(self) -> None:
         """Raise the failure of a component, if there was any."""

@@ -86,6 +86,11 @@ class BoltExecutor(Executor):
             self._tick_interval_s = interval_s
             self._next_tick_s = self._clock() + interval_s if interval_s else math.inf
 
+    def tick_now(self) -> None:
+        """Let the tasks tick now, if they tick at all, and then in their interval. The owning thread only."""
+        if self._tick_interval_s:
+            self._next_tick_s = self._clock()
+
     def hurry(self) -> None:
         super().hurry()
         self._is_hurried = True

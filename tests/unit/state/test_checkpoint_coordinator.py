@@ -57,6 +57,30 @@ def test_a_checkpoint_is_prepared_and_committed_and_each_phase_is_stored_before_
     assert sent(one.next(3.0 + INTERVAL_S)).txid == 2
 
 
+def test_a_hurried_checkpoint_begins_at_once_and_the_one_after_it_after_the_interval():
+    one = recovered()
+    one.hurry()
+    [_, prepare] = one.next(0.0)
+    one.hurry()
+    [_, commit] = one.acked(prepare.step.round, 0.0)
+    one.acked(commit.step.round, 0.0)
+    assert one.next(INTERVAL_S - 0.01) == ()
+    assert sent(one.next(INTERVAL_S)).txid == 2
+
+
+def test_neither_a_recovery_nor_a_migration_is_hurried():
+    one = coordinator()
+    [init] = one.next(0.0)
+    one.failed(init.step.round, 0.0)
+    [init] = one.next(0.0)
+    one.failed(init.step.round, 0.0)
+    one.hurry()
+    assert one.next(0.0) == (), "the second retry has a pause"
+    one = recovered(older=[("count", 1)])
+    one.hurry()
+    assert one.next(MIGRATION_PAUSE_S - 0.01) == ()
+
+
 @pytest.mark.parametrize(
     ("phase", "first", "record"),
     [

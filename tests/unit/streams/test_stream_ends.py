@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +17,16 @@ from hypothesis import strategies as st
 from tupletree import CountWindow, Session, Sliding, Tumbling
 from tupletree.cli.main import main
 from tupletree.streams import KeyedStream, Stream, StreamBuilder
+from tupletree.streams.builder import Guarantee
 
 HOUR = timedelta(hours=1)
 MS = timedelta(milliseconds=1)
+
+
+class Sale(NamedTuple):
+    item: str
+    n: int
+
 
 # The clock can pass the end of a window in the midst of a run, so that elements are in two: results are added up.
 
@@ -125,3 +133,23 @@ def test_each_way_to_run_a_program_here_ends_its_windows(
     (tmp_path / "words.py").write_text(PROGRAM + last + "\n")
     run(tmp_path / "words.py")
     assert {"a: 2", "b: 1"} <= set(capfd.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_run_waits_for_no_interval_once_its_sources_are_read(guarantee: Guarantee, tmp_path: Path) -> None:
+    """All intervals are longer than the run may take, which then would end without the rows."""
+    stream = StreamBuilder().source([Sale("a", 1), Sale("b", 2)], name="sales")
+    stream.to_dataframe_sink(tmp_path / "sales", name="sales-table")
+    stream.key_by(lambda sale: sale.item).count().to_dataframe_sink(
+        tmp_path / "counts", {"item": "string", "n": "bigint"}, name="counts"
+    )
+    conf = {
+        "topology.message.timeout.secs": 1000,
+        "topology.tick.tuple.freq.secs": 800,
+        "topology.state.checkpoint.interval.ms": 900_000,
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "states")},
+    }
+    stream.builder.run_local(seconds=60, guarantee=guarantee, conf=conf)
+    for name, rows in {"sales": [("a", 1), ("b", 2)], "counts": [("a", 1), ("b", 1)]}.items():
+        assert sorted(tuple(row.values()) for row in pq.read_table(tmp_path / name).to_pylist()) == rows
