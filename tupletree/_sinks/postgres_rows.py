@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 
-import pyarrow as pa
-import pyarrow.csv
-
+from tupletree._arrow import csv, pa
 from tupletree._sinks.postgres_statements import TAGS
 from tupletree._sinks.sql_plan import Kind, Plan
 
@@ -24,5 +22,5 @@ def csv_of(plan: Plan, batch: pa.RecordBatch, written_by: tuple[int, int], first
         arrays.append(values.cast(pa.timestamp("us", "UTC")) if column.kind == Kind.TIMESTAMP else values)
     text = io.BytesIO()
     tagged = pa.RecordBatch.from_arrays(arrays, [*TAGS, *plan.names])
-    pa.csv.write_csv(tagged, text, pa.csv.WriteOptions(include_header=False))
+    csv.write_csv(tagged, text, csv.WriteOptions(include_header=False))
     return text.getvalue()

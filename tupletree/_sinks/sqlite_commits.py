@@ -11,9 +11,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from tupletree._arrow import pa, pc
 from tupletree._sinks.sql_plan import Column, Kind, Plan
 from tupletree._sinks.sql_rules import COMMITS, FORMAT, Note, Step, Writer, decide, no_undo
 from tupletree._sinks.sqlite_statements import FUNCTIONS, SqliteStatements, stored_table

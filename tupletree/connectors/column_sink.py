@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from tupletree._arrow import pa
 from tupletree._sinks.sql_plan import Roles, check_table
 from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.transactional_sink import Row, TransactionalSink, faults_of

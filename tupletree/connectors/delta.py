@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
+from tupletree._arrow import pa
 from tupletree.connectors.arguments import check, check_headers
 from tupletree.connectors.extras import imported
 from tupletree.connectors.lake_sink import LakeSink, OvertakenError, text_of

@@ -7,9 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from tupletree._arrow import pa, pq
 from tupletree._sinks.file_commits import Content, FileCommits
 from tupletree.attempt import TransactionAttempt
 from tupletree.connectors.arguments import check, check_flag, check_seconds, check_whole

@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-import pyarrow as pa
-
+from tupletree._arrow import pa
 from tupletree.connectors.arguments import check
 from tupletree.connectors.extras import imported
 from tupletree.connectors.lake_sink import LakeSink, OvertakenError, text_of

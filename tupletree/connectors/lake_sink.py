@@ -15,8 +15,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import pyarrow as pa
-
+from tupletree._arrow import pa
 from tupletree._sinks.sql_rules import Note, Step, decide
 from tupletree.attempt import TransactionAttempt
 from tupletree.backoff import Backoff

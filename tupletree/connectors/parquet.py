@@ -9,9 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from tupletree._arrow import pa, pq
 from tupletree.connectors.arguments import checked_names
 from tupletree.connectors.file_ranges import sizes_of
 from tupletree.connectors.files import FileLog

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from tupletree._arrow import pa, pc
 from tupletree._limits import shown
 from tupletree._sinks.postgres_commits import commit, make_commits, make_table
 from tupletree._sinks.postgres_rows import csv_of

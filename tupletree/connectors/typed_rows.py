@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_hints
 
-import pyarrow as pa
-
+from tupletree._arrow import pa
 from tupletree._limits import shown
 from tupletree.connectors.arguments import check
 from tupletree.connectors.transactional_sink import Row, check_lengths

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tupletree._extras import PYSPARK, imported
+from tupletree._extras import PYARROW, PYSPARK, imported
 from tupletree._extras import SERVER as SERVER_EXTRA
 from tupletree.errors import UsageError
 
@@ -56,6 +56,7 @@ def test_a_program_runs_without_spark(tmp_path: Path) -> None:
     [
         (CLASS_PATH, (), f"the embedded ZooKeeper comes with PySpark's jars: {PYSPARK}"),
         (COMMAND_LINE, ("submit", "{}/pipeline.py"), f"tupletree.spark needs the package pyspark: {PYSPARK}"),
+        (COMMAND_LINE, ("local", "{}/table.py"), f"a sink with typed columns needs the package pyarrow: {PYARROW}"),
         (COMMAND_LINE, ("certs", "{}/certs"), f"'tupletree certs' needs the package cryptography: {SERVER_EXTRA}"),
         (UNVERIFIED, (), f"security.tokens needs the package jwt: {SERVER_EXTRA}"),
     ],
@@ -64,13 +65,31 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(
     code: str, arguments: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "pipeline.py").write_text("from tupletree.spark import Pipeline\n")
+    (tmp_path / "table.py").write_text("from tupletree.connectors.sqlite import SqliteSink\n")
     done = run_without((*SPARK, *SERVER), code, *(one.format(tmp_path) for one in arguments))
     assert done.returncode != 0 and sentence in done.stderr
 
 
-def test_the_command_that_installs_pyspark_names_the_versions_that_are_declared() -> None:
+TYPED_SINKS = """
+import importlib
+from tupletree.errors import UsageError
+for name in ("delta", "file_sinks", "iceberg", "parquet", "postgres", "redis_hashes", "sqlite"):
+    try:
+        importlib.import_module(f"tupletree.connectors.{name}")
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_sinks_with_typed_columns_say_that_pyarrow_is_missing() -> None:
+    done = run_without(SPARK, TYPED_SINKS)
+    assert done.stdout.splitlines() == [f"a sink with typed columns needs the package pyarrow: {PYARROW}"] * 7
+
+
+@pytest.mark.parametrize("command", [PYARROW, PYSPARK])
+def test_the_command_that_installs_a_package_names_the_versions_that_are_declared(command: str) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert [f"pip install '{one}'" for one in declared if one.startswith("pyspark")] == [PYSPARK]
+    assert command in [f"pip install '{one}'" for one in declared]
 
 
 def test_a_package_that_is_there_is_imported() -> None:
