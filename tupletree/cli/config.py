@@ -66,21 +66,29 @@ def list_keys(prefix: str, as_yaml: bool, as_json: bool, conf_path: str | None, 
 
 
 @command.command("schema")
+@click.option("--flux", is_flag=True, help="Print that of topologies in YAML instead.")
 @json_option
-def print_schema(as_json: bool) -> None:
+def print_schema(flux: bool, as_json: bool) -> None:
     """Print the JSON schema of tupletree.yaml, for editors; with --json, on one line.
 
     An editor with a YAML language server completes and checks the keys of a file that begins with the line
     `# yaml-language-server: $schema=tupletree.schema.json`.
 
     \b
-    Example:
+    Examples:
       tupletree config schema > tupletree.schema.json
+      tupletree config schema --flux > topology.schema.json
     """
-    if as_json:
-        print_json(json_schema())
+    if flux:
+        from tupletree.flux import flux_schema, render_flux_schema
+
+        shown, render = flux_schema, render_flux_schema
     else:
-        click.echo(render_schema(), nl=False)
+        shown, render = json_schema, render_schema
+    if as_json:
+        print_json(shown())
+    else:
+        click.echo(render(), nl=False)
 
 
 command.add_command(set_command)

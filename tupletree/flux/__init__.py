@@ -7,5 +7,6 @@ Source: https://storm.apache.org/releases/current/flux.html
 
 from tupletree.flux.build import FluxTopology, load_flux
 from tupletree.flux.documents import read_properties
+from tupletree.flux.schema import flux_schema, render_flux_schema
 
-__all__ = ["FluxTopology", "load_flux", "read_properties"]
+__all__ = ["FluxTopology", "flux_schema", "load_flux", "read_properties", "render_flux_schema"]

@@ -20,7 +20,7 @@ from tupletree.topology import Topology, TopologyBuilder
 
 _LOADS: Final = ("onHeapMemoryLoad", "offHeapMemoryLoad", "cpuLoad")
 _PART_KEYS: Final = (*OBJECT_KEYS, "parallelism", "numTasks", *_LOADS)
-_GROUPINGS: Final[Mapping[str, Callable[..., Any]]] = {
+GROUPINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "SHUFFLE": BoltDeclarer.shuffle_grouping,
     "FIELDS": BoltDeclarer.fields_grouping,
     "PARTIAL_KEY": BoltDeclarer.partial_key_grouping,
@@ -31,7 +31,7 @@ _GROUPINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "LOCAL_OR_SHUFFLE": BoltDeclarer.local_or_shuffle_grouping,
     "CUSTOM": BoltDeclarer.custom_grouping,
 }
-_BY_FIELDS: Final = ("FIELDS", "PARTIAL_KEY")
+BY_FIELDS: Final = ("FIELDS", "PARTIAL_KEY")
 
 
 @dataclass(frozen=True)
@@ -160,25 +160,25 @@ def _connect(item: Item, bolts: Mapping[str, BoltDeclarer], places: Mapping[str,
     keys = ["args", "streamId", "customClass"]
     grouping = entry["grouping"].mapping("a grouping", ["type"], keys, "type: SHUFFLE")
     kind = grouping["type"].text("type").upper()
-    if kind not in _GROUPINGS:
-        raise grouping["type"].fault(f"there is no grouping {kind}; there are {', '.join(sorted(_GROUPINGS))}")
+    if kind not in GROUPINGS:
+        raise grouping["type"].fault(f"there is no grouping {kind}; there are {', '.join(sorted(GROUPINGS))}")
     arguments = _arguments(kind, entry["grouping"], grouping, objects)
     stream = grouping["streamId"].text("streamId") if "streamId" in grouping else DEFAULT_STREAM
     try:
-        _GROUPINGS[kind](bolts[target], source, *arguments, stream=stream)
+        GROUPINGS[kind](bolts[target], source, *arguments, stream=stream)
     except TopologyError as error:
         raise item.fault(str(error)) from error
 
 
 def _arguments(kind: str, item: Item, grouping: Mapping[str, Item], objects: Objects) -> list[Any]:
     """Return what a grouping of a kind is called with, after the source. Raises UsageError."""
-    for name, kinds in (("args", _BY_FIELDS), ("customClass", ("CUSTOM",))):
+    for name, kinds in (("args", BY_FIELDS), ("customClass", ("CUSTOM",))):
         if kind not in kinds and name in grouping and not grouping[name].is_nothing:
             raise grouping[name].fault(f"a grouping of type {kind} takes no {name}")
         if kind in kinds and name not in grouping:
             what = "the names of the fields, such as [word]" if name == "args" else "a mapping with a className"
             raise item.fault(f"a grouping of type {kind} needs {name}: {what}")
-    if kind in _BY_FIELDS:
+    if kind in BY_FIELDS:
         return [[one.text("a field") for one in grouping["args"].sequence("args")]]
     if kind == "CUSTOM":
         custom = grouping["customClass"]
