@@ -127,6 +127,7 @@ def _run(
 
     try:
         cluster.wait_until(is_over, timeout=float("inf"))
+        look()  # what a short run has done since the last time
         if cluster.is_at_end(name):
             cluster.finish(name, max(10, seconds or float("inf")))
     except KeyboardInterrupt:

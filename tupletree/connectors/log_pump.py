@@ -168,10 +168,17 @@ class LogPump(SourceThread):
         return session.put - session.taken + sum(len(lane) for lane in list(session.lanes.values()))
 
     @property
-    def is_at_end(self) -> bool:
-        """True if the log does not grow, and all its messages are read, taken by ``poll`` and processed. Any thread."""
+    def has_read_all(self) -> bool:
+        """True if the log does not grow, and all its messages are read and taken by ``poll``. Any thread."""
         session = self._session
-        return self._source.are_complete and session is not None and session.is_all_read and not self.outstanding
+        if session is None or not self._source.are_complete:
+            return False
+        return session.is_all_read and session.put == session.taken
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if ``has_read_all``, and all messages are processed. Any thread."""
+        return self.has_read_all and not self.outstanding
 
     @property
     def ahead_bytes(self) -> int:

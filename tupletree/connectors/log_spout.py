@@ -58,12 +58,13 @@ class LogSpout(ReplayingSpout):
         max_ahead: the maximum number of messages per task from the oldest of each partition that is not processed.
         retry: the attempts and the pauses between them.
         reconnect: the pauses between attempts to connect.
+        has_read_all: true if the log does not grow, and all its messages are read.
         at_end: true if the log does not grow, and all its messages are processed or given up.
     """
 
     retry: Backoff = FOREVER
     reconnect: Backoff = RECONNECT
-    at_end = False
+    has_read_all = at_end = False
 
     def __init__(
         self,
@@ -137,9 +138,9 @@ class LogSpout(ReplayingSpout):
                 return
             event = self._pump.poll()
             if event is None:
-                self.at_end = self._pump.is_at_end
+                self.has_read_all, self.at_end = self._pump.has_read_all, self._pump.is_at_end
                 return
-            self.at_end = False
+            self.has_read_all = self.at_end = False
             self._apply(event)
 
     def _is_holding(self) -> bool:
@@ -233,7 +234,7 @@ class LogSpout(ReplayingSpout):
         self._lane = None
         self._held.clear()
         self._reported = []
-        self.at_end = False
+        self.has_read_all = self.at_end = False
         self._restored = {**begun, **state}
         self._pump.follow({name: max(at, -1 - at) for name, at in self._restored.items()})  # see merge_states
 
