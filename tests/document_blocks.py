@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 HOME: Final = "/home/ada/shop"
 """The directory of the documents' reader."""
 _BLOCK: Final = re.compile(
@@ -43,25 +43,45 @@ class Block:
     line: int
 
 
-def blocks_of(document: Path, *, before: str = "") -> Iterator[Block]:
-    """Yield the fenced blocks of a document, or of its part before a heading."""
+def blocks_of(document: Path, *, after: str = "", before: str = "") -> Iterator[Block]:
+    """Yield the fenced blocks of a document, or of its part after one heading and before another."""
     text = document.read_text()
+    for heading in filter(None, (after, before)):
+        assert f"\n{heading}\n" in text, f"{document} has no heading {heading!r}"
     if before:
-        text, heading, _ = text.partition(f"\n{before}\n")
-        assert heading, f"{document} has no heading {before!r}"
-    for found in _BLOCK.finditer(text):
+        text, _, _ = text.partition(f"\n{before}\n")
+    start = text.index(f"\n{after}\n") if after else 0
+    for found in _BLOCK.finditer(text, start):
         how = frozenset((found["how"] or "").split(", ")) - {""}
         line = text.count("\n", 0, found.start("kind")) + 1
         yield Block(found["kind"], found["title"] or "", found["text"], how, line)
 
 
-def run_python(document: Path) -> dict[str, Any]:
-    """Execute the Python blocks of a document that have no title, in order, and return their names."""
-    names: dict[str, Any] = {"__name__": "document"}
-    blocks = [block for block in blocks_of(document) if block.kind == "python" and not block.title]
+def run_python(
+    document: Path,
+    names: dict[str, Any] | None = None,
+    *,
+    after: str = "",
+    before: str = "",
+    replaced: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Execute the Python blocks of a document that have no title, in order, and return their names.
+
+    ``names``: those that the blocks before have defined. ``after``, ``before``: as in ``blocks_of``. ``replaced``: what
+    a reader has other values for, such as the address of a service; each text must stand in the blocks.
+    """
+    names = {"__name__": "document"} if names is None else names
+    blocks = [
+        block for block in blocks_of(document, after=after, before=before) if block.kind == "python" and not block.title
+    ]
     assert blocks, f"{document} has no blocks of Python"
+    for old in replaced or {}:
+        assert any(old in block.text for block in blocks), f"{document} has no {old!r}"
     for block in blocks:
-        exec(compile("\n" * block.line + block.text, str(document), "exec"), names)
+        text = block.text
+        for old, new in (replaced or {}).items():
+            text = text.replace(old, new)
+        exec(compile("\n" * block.line + text, str(document), "exec", dont_inherit=True), names)
     return names
 
 
