@@ -78,11 +78,16 @@ def run_python(
     for old in replaced or {}:
         assert any(old in block.text for block in blocks), f"{document} has no {old!r}"
     for block in blocks:
-        text = block.text
-        for old, new in (replaced or {}).items():
-            text = text.replace(old, new)
-        exec(compile("\n" * block.line + text, str(document), "exec", dont_inherit=True), names)
+        execute(block, document, names, replaced)
     return names
+
+
+def execute(block: Block, document: Path, names: dict[str, Any], replaced: Mapping[str, str] | None = None) -> None:
+    """Execute a block of Python, which may use ``names`` and adds to them."""
+    text = block.text
+    for old, new in (replaced or {}).items():
+        text = text.replace(old, new)
+    exec(compile("\n" * block.line + text, str(document), "exec", dont_inherit=True), names)
 
 
 def masked(output: str, how: frozenset[str], directory: str = HOME) -> list[str]:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from document_blocks import DOCS, run_python
+from document_blocks import DOCS, blocks_of, execute, run_python
 
 from tupletree import Topology, TopologyBuilder, bolt
 from tupletree.cli.main import main
 from tupletree.errors import TopologyError
+from tupletree.state.memory import MemoryBackend, Namespace
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology, run_bolt
 from tupletree.transactional import TransactionalTopologyBuilder
 
@@ -168,6 +169,29 @@ def test_state(directory: Path) -> None:
     assert changed.state_version == 2
     assert changed.migrate_value("to", 2, 1) == {"count": 2, "at": None}
     assert run_bolt(changed, [{"word": "to", "at": at} for at in (5, 6)]).rows() == [["to", 1], ["to", 2]]
+
+
+def test_state_providers() -> None:
+    names = run_python(GUIDES / "state-providers.md")
+    opened = []
+
+    def own_backend(namespace: str, address: str) -> MemoryBackend:
+        opened.append((namespace, address))
+        return MemoryBackend(namespace, Namespace())
+
+    names["OwnBackend"] = own_backend  # what its reader writes
+    state = names["OwnStateProvider"]().new_state("words/count/0", {"address": "db:1234"}, None)
+    state.put("to", 2)
+    state.prepare_commit(1)
+    state.commit(1)
+    assert (opened, state.get("to")) == ([("words/count/0", "db:1234")], 2)
+
+
+def test_multilang() -> None:
+    first = next(block for block in blocks_of(GUIDES / "multilang.md") if block.kind == "python")
+    names: dict[str, Any] = {}
+    execute(first, GUIDES / "multilang.md", names)
+    assert set(names["topology"].components) == {"lines", "split", "count"}
 
 
 def committed(path: Path) -> int:
