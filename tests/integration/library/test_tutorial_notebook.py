@@ -12,13 +12,11 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
+from document_blocks import masked
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOK = ROOT / "examples" / "notebooks" / "tutorial.ipynb"
 TIMEOUT_S = 120
-sys.path.append(str(ROOT / "tests" / "integration" / "documents"))
-
-from document_blocks import masked  # noqa: E402
 
 
 def test_the_notebook_is_what_the_pages_make() -> None:
