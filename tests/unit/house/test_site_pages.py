@@ -71,6 +71,16 @@ def test_the_first_program_prints_what_the_front_page_shows(capfd: pytest.Captur
     assert sorted(line.strip() for line in shown.splitlines()) == sorted(printed[:8])
 
 
+def test_the_front_page_leads_to_the_first_pages_and_to_every_face() -> None:
+    text = (DOCS / "index.md").read_text()
+    read_on = re.findall(r"\]\(([^)]+)\)", text.partition("Read on:")[2].partition("\n\n")[0])
+    assert read_on[:2] == ["quickstart.md", "tutorial/index.md"]
+    rows = re.findall(r"^\| (?!you want|---).+?\|(.+?)\|", text, re.MULTILINE)
+    assert len(rows) == 6
+    assert [row for row in rows if "](guides/" not in row] == []
+    assert "[spouts and bolts](guides/core.md)" in text
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_figures_of_measurements_stand_on_the_page_of_measurements(page: str) -> None:
     measured = (DOCS / "performance.md").read_text()
