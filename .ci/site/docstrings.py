@@ -9,7 +9,7 @@ from typing import Any
 
 import griffe
 
-DOCUMENT = re.compile(r"(?<![\w(/])docs/([a-z0-9/-]+\.md)")
+DOCUMENT = re.compile(r"(?<![\w(/])docs/([a-z0-9/-]+\.md)(#[\w-]+)?")
 BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n)*? {4}.*)(?=\n\n(?! {4})|\n*\Z)")
 
 
@@ -26,7 +26,7 @@ def fenced(match: re.Match[str]) -> str:
 def as_markdown(text: str) -> str:
     """Return a docstring with single colons before blocks, fences around Python, and links to the documents."""
     text = re.sub(r"::[ ]*$", ":", text, flags=re.MULTILINE)
-    return DOCUMENT.sub(r"[\1](../../\1)", BLOCK.sub(fenced, text))
+    return DOCUMENT.sub(lambda found: f"[{found[1]}](../../{found[1]}{found[2] or ''})", BLOCK.sub(fenced, text))
 
 
 class MarkdownDocstrings(griffe.Extension):

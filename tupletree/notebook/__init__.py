@@ -1,4 +1,6 @@
-"""Programs in notebooks, in threads of the kernel, with a live graph and a live table. See docs/guides/notebooks.md.
+"""Programs in notebooks, in threads of the kernel, with a live graph and a live table.
+
+See docs/guides/streams.md#notebooks.
 
     from tupletree.notebook import start
 

@@ -11,6 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/**/*.md")])
+SOURCES = subprocess.check_output(
+    ["git", "ls-files", "*.py", ".ci", "Makefile", "deploy", "*.toml"], cwd=ROOT, text=True
+)
+NAMED = re.compile(r"(?<![\w/.])docs/[\w./-]+\.md(?:#[\w-]+)?")  # documents as docstrings and comments name them
 DECISIONS = sorted(ROOT.glob("docs/adr/0*.md"))
 
 
@@ -19,6 +23,35 @@ def test_relative_links_lead_to_files(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text())
     dead = [target for target in targets if "://" not in target and not (document.parent / target).exists()]
     assert dead == []
+
+
+def anchors_of(document: Path) -> set[str]:
+    titles = re.findall(r"^#{1,6} (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def dead_references(text: str) -> list[str]:
+    """The documents that a source file names and that do not exist, or that have no such heading."""
+    parts = [(one, *one.partition("#")[::2]) for one in NAMED.findall(text)]
+    return [
+        one
+        for one, name, anchor in parts
+        if not (ROOT / name).exists() or (anchor and anchor not in anchors_of(ROOT / name))
+    ]
+
+
+def test_sources_name_documents_that_exist() -> None:
+    texts = {
+        name: (ROOT / name).read_text() for name in SOURCES.splitlines() if name != "tests/unit/house/test_documents.py"
+    }
+    assert sum(len(NAMED.findall(text)) for text in texts.values()) >= 50
+    assert {name: dead for name, text in texts.items() if (dead := dead_references(text))} == {}
+    assert dead_references(
+        "See docs/guides/state.md, docs/no.md, docs/guides/streams.md#notebooks, docs/cli.md#no."
+    ) == [
+        "docs/no.md",
+        "docs/cli.md#no",
+    ]
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)

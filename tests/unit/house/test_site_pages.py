@@ -109,7 +109,21 @@ def test_the_page_of_errors_has_every_type_of_error() -> None:
 def test_every_public_name_is_on_a_page_of_the_api(site: Any) -> None:
     pages = site("api").api_pages()
     assert "::: tupletree.streams\n" in pages["reference/api/streams.md"]
+    assert "::: tupletree.notebook\n" in pages["reference/api/notebook.md"]
     assert "[Bolt][tupletree.Bolt]" in pages["reference/api/index.md"]
+
+
+def test_a_public_module_without_a_page_is_found(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = site("api")
+    assert api.uncovered() == []
+    assert {"tupletree", "tupletree.transactional.databases", "tupletree.spark.streaming"} <= set(api.exporting())
+    assert set(api.exporting()) >= api.INTERNAL
+    monkeypatch.setattr(api, "PAGES", [page for page in api.PAGES if page[0] != "notebook"])
+    assert api.uncovered() == [
+        f"tupletree.notebook.{name}" for name in importlib.import_module("tupletree.notebook").__all__
+    ]
+    monkeypatch.setattr(api, "INTERNAL", api.INTERNAL - {"tupletree.topology"})
+    assert "tupletree.topology.Definition" in api.uncovered()
 
 
 def test_every_key_is_on_the_page_of_the_configuration(site: Any) -> None:
@@ -119,10 +133,12 @@ def test_every_key_is_on_the_page_of_the_configuration(site: Any) -> None:
 
 
 def test_a_docstring_becomes_markdown(site: Any) -> None:
-    text = "Counts::\n\n    count = 1\n\nThen:\n\n    $ a shell\n\nSee docs/guides/state.md."
+    text = (
+        "Counts::\n\n    count = 1\n\nThen:\n\n    $ a shell\n\nSee docs/guides/state.md, docs/guides/joins.md#joins."
+    )
     made = site("docstrings").as_markdown(text)
     assert made.startswith("Counts:\n\n```python\ncount = 1\n```\n\nThen:\n\n    $ a shell\n")
-    assert made.endswith("[guides/state.md](../../guides/state.md).")
+    assert made.endswith("[guides/state.md](../../guides/state.md), [guides/joins.md](../../guides/joins.md#joins).")
 
 
 def test_links_to_the_repository_are_checked_and_lead_to_the_file_host(
