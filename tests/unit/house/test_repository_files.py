@@ -34,7 +34,7 @@ def workflow(path: Path) -> dict[str, Any]:
 def steps() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in WORKFLOWS:
         for name, job in workflow(path)["jobs"].items():
-            yield from ((f"{path.name}: {name}", step) for step in job["steps"])
+            yield from ((f"{path.name}: {name}", step) for step in job.get("steps", ()))
 
 
 def commands() -> list[str]:
@@ -68,6 +68,41 @@ def test_the_supported_versions_of_python_are_those_that_are_tested() -> None:
     assert project()["requires-python"] == f">={min(said, key=lambda version: int(version.partition('.')[2]))}"
     chosen = (ROOT / "deploy" / "setup" / "python.sh").read_text()
     assert {version for version in said if f"python{version}" not in chosen} == set()
+
+
+def test_an_untested_version_of_python_may_fail_and_is_no_classifier() -> None:
+    job = workflow(GITHUB / "workflows" / "check.yml")["jobs"]["test"]
+    untested = job["strategy"]["matrix"]["include"]
+    assert [one["python"] for one in untested if one["untested"] is not True] == []
+    assert job["continue-on-error"] == "${{ matrix.untested == true }}"
+    assert [
+        one["python"]
+        for one in untested
+        if f"Programming Language :: Python :: {one['python']}" in project()["classifiers"]
+    ] == []
+
+
+def test_the_long_tests_run_on_each_supported_version_and_the_wheel_and_other_packages_are_tested() -> None:
+    jobs = workflow(GITHUB / "workflows" / "nightly.yml")["jobs"]
+    supported = workflow(GITHUB / "workflows" / "check.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
+    assert jobs["long"]["strategy"]["matrix"]["python"] == supported
+    made = re.findall(r"^make ([a-z-]+)", "\n".join(step.get("run", "") for step in jobs["packages"]["steps"]), re.M)
+    assert made == ["setup", "test-oldest", "test-protobuf", "dist", "test-wheel"]
+
+
+def test_a_release_has_what_make_dist_makes_and_waits_for_all_checks() -> None:
+    jobs = workflow(GITHUB / "workflows" / "release.yml")["jobs"]
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+    assert jobs["check"]["uses"] == "./.github/workflows/check.yml"
+    checks = workflow(GITHUB / "workflows" / "check.yml")
+    assert "workflow_call" in checks[True]  # YAML 1.1 reads the key "on" as true
+    assert {"check", "test"} <= set(checks["jobs"])
+    builds = {
+        (step["run"], step.get("env", {}).get("TUPLETREE_BUILD")) for step in jobs["plain"]["steps"] if "run" in step
+    }
+    assert {("python -m build --sdist", None), ("python -m build --wheel", "plain")} <= builds
+    assert jobs["plain"]["steps"][-1]["with"]["path"] == "dist/*"
+    assert "cibuildwheel" in "".join(step.get("uses", "") for step in jobs["wheels"]["steps"])
 
 
 def test_only_the_jobs_that_publish_may_write_anything() -> None:
