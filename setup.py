@@ -1,17 +1,21 @@
-"""Compiles the hot path (tupletree/_compiled), if Cython and a C compiler are there. All else is in pyproject.toml.
+"""Compiles the hot path (tupletree/_compiled), if Cython and a C compiler are there, and makes the long description.
 
-Without them, or if anything goes wrong, it says so in one line and installs plain Python, which does the same.
-TUPLETREE_BUILD in the environment changes that: "compiled" ends the build if anything goes wrong; "plain" compiles
-nothing, and the wheel is for every platform (py3-none-any).
+All else is in pyproject.toml. The long description is README.md with absolute links, since a package index shows it.
+
+Without Cython or a compiler, or if compiling goes wrong, the build says so in one line and installs plain Python, which
+does the same. TUPLETREE_BUILD in the environment changes that: "compiled" ends the build if anything goes wrong;
+"plain" compiles nothing, and the wheel is for every platform (py3-none-any).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -21,6 +25,10 @@ ROOT = Path(__file__).resolve().parent
 WANTED = os.environ.get("TUPLETREE_BUILD", "")
 if WANTED not in ("", "compiled", "plain"):
     sys.exit(f"tupletree: TUPLETREE_BUILD is 'compiled' or 'plain', not {WANTED!r}")
+BRANCH = "main"
+# Fenced blocks and code in lines are matched first, and stay as they are.
+LINK = re.compile(r"```.*?```|`[^`\n]*`|(!?\[[^\[\]]*\])\(([^)\s]+)\)", re.DOTALL)
+ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|#")
 DIRECTIVES = {
     "annotation_typing": False,  # what is C is said in the .pxd files, and nowhere else
     "initializedcheck": False,
@@ -28,6 +36,25 @@ DIRECTIVES = {
     "nonecheck": True,  # None where an object is expected raises, as it does in Python
     "wraparound": False,
 }
+
+
+def with_absolute_links(text, repository):
+    """Return Markdown whose links to files of the repository, and pictures in it, have addresses at the file host."""
+
+    def absolute(match):
+        shown, target = match[1], match[2]
+        if target is None or ABSOLUTE.match(target):
+            return match[0]
+        kind = "raw" if shown.startswith("!") else "tree" if target.endswith("/") else "blob"
+        return f"{shown}({repository.rstrip('/')}/{kind}/{BRANCH}/{target.removeprefix('./')})"
+
+    return LINK.sub(absolute, text)
+
+
+def long_description():
+    """Return README.md as a package index shows it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return with_absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), project["urls"]["Source"])
 
 
 def described():
@@ -88,10 +115,13 @@ def translate(compiled, directory, extensions):
         extension.sources = [str(place.with_suffix(".c"))]
 
 
-setup(
-    ext_modules=[
-        Extension(f"tupletree._compiled.{module.rpartition('.')[2]}", [], extra_compile_args=["-O2", "-g0"])
-        for module in (described().MODULES if WANTED != "plain" else ())
-    ],
-    cmdclass={"build_ext": Compile},
-)
+if __name__ == "__main__":  # tests import this file
+    setup(
+        long_description=long_description(),
+        long_description_content_type="text/markdown",
+        ext_modules=[
+            Extension(f"tupletree._compiled.{module.rpartition('.')[2]}", [], extra_compile_args=["-O2", "-g0"])
+            for module in (described().MODULES if WANTED != "plain" else ())
+        ],
+        cmdclass={"build_ext": Compile},
+    )
