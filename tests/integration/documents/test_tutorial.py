@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +24,29 @@ def test_every_page_is_in_the_list_and_leads_to_the_next() -> None:
     assert set(PAGES) == set(INDEX.parent.glob("*.md"))
     for page, following in pairwise(PAGES):
         assert f"]({following.name})." in page.read_text().rpartition("Next: ")[2]
+
+
+# Stand for the programs of the same names: what is installed is not of interest here, but from where.
+STUBS = """
+python3() { mkdir -p "$3/bin" && : > "$3/bin/activate"; }
+pip() { echo "$PWD: pip $*"; }
+"""
+
+
+@pytest.mark.parametrize("package", [".", "tupletree"])
+def test_one_line_installs_from_where_the_reader_is_and_goes_to_the_shop(package: str, tmp_path: Path) -> None:
+    lines = re.findall(r"^    (python3 .*)$", INDEX.read_text(), re.M)
+    [line] = [line for line in lines if f" pip install {package} &&" in line]
+    (tmp_path / "checkout").mkdir()
+    done = subprocess.run(
+        ["bash", "-c", f"{STUBS}{line}\npwd"],
+        cwd=tmp_path / "checkout",
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [f"{tmp_path}/checkout: pip install {package}", f"{tmp_path}/shop"]
 
 
 @pytest.mark.long
