@@ -133,6 +133,14 @@ def test_the_hooks_run_programs_of_the_environment_and_scripts_of_the_project() 
         assert [one for one in hook["entry"].split() if one.startswith(".ci/") and not (ROOT / one).exists()] == []
 
 
+def test_the_program_that_runs_the_hooks_is_installed_by_a_command_that_is_named() -> None:
+    asked = " ".join(one for extra in project()["optional-dependencies"].values() for one in extra)
+    assert "pre-commit" not in asked
+    for name in (".pre-commit-config.yaml", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text()
+        assert -1 < text.find("pip install pre-commit") < text.find("`pre-commit install`")
+
+
 def test_the_lock_is_of_these_dependencies_and_names_no_private_index() -> None:
     text = (ROOT / "uv.lock").read_text()
     assert set(re.findall(r"https?://([^/\"]+)", text)) <= {"pypi.org", "files.pythonhosted.org"}
