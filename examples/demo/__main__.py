@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from examples import live_words
+from examples.demo import victims
 from examples.demo.pipeline import SparkDemo, SparkStory
 from examples.demo.screen import Screen
 from examples.demo.story import Demo, Story
@@ -33,6 +34,7 @@ def main() -> int:
     if arguments.lines < 1:
         parser.error("--lines must be at least 1")
     try:
+        victims.require_proc()
         first, second = play(arguments)
     except TupletreeError as error:
         print(f"demo: {error}", file=sys.stderr)

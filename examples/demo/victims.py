@@ -14,11 +14,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tupletree.errors import TupletreeError
+from tupletree.errors import TupletreeError, UsageError
 from tupletree.spark.pipeline import COMPONENT
 from tupletree.testing import DevCluster, ProcessInfo
 
 LOOK_S = 0.02
+PROC = Path("/proc")
+
+
+def require_proc() -> None:
+    """Raise UsageError where there is no /proc, as on macOS: processes could not be found there."""
+    if not (PROC / "self" / "stat").exists():
+        raise UsageError(
+            "Linux is needed, where Spark's processes are found in /proc; `tupletree dev` runs without /proc"
+        )
 
 
 def driver(cluster: DevCluster, name: str) -> ProcessInfo | None:
@@ -59,10 +68,10 @@ def tasks(driver_pid: int) -> list[int]:
 
 def _children(parent: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the living children of a process with their arguments."""
-    for name in os.listdir("/proc"):
+    for name in os.listdir(PROC):
         if name.isdigit() and _stat(int(name), 1) == parent:
             with suppress(OSError):
-                command = Path("/proc", name, "cmdline").read_bytes().decode(errors="replace").split("\0")
+                command = Path(PROC, name, "cmdline").read_bytes().decode(errors="replace").split("\0")
                 if command[0]:  # the command of a zombie is empty
                     yield int(name), command
 
@@ -74,6 +83,6 @@ def _cpu_ticks(pid: int) -> int:
 def _stat(pid: int, field: int) -> int:
     """Return a field of /proc/PID/stat, counted from after the command's name; -1 if there is no such process."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[field])
+        return int(Path(PROC, str(pid), "stat").read_text().rpartition(")")[2].split()[field])
     except (OSError, IndexError):
         return -1
