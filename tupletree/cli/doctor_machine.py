@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -46,40 +49,90 @@ def _packages() -> Iterator[Finding]:
     place = Path(_compiled.__file__).parents[1]
     yield Finding("tupletree", "ok", f"{metadata.version('tupletree')} in {place}, Python {platform.python_version()}")
     required, extras = requirements(metadata.requires("tupletree") or [])
-    yield package_finding({name: _version(name) for name in sorted(required)})
-    lacking = {extra for extra, names in extras.items() if not all(map(_version, names))}
+    yield package_finding({name: _version(name) for name in sorted(required)}, required)
+    yield from extra_findings(
+        {extra: {name: _version(name) for name in names} for extra, names in extras.items()}, extras
+    )
+
+
+def extra_findings(
+    versions: Mapping[str, Mapping[str, str]], extras: Mapping[str, Mapping[str, str]]
+) -> Iterator[Finding]:
+    """Yield which extras are installed, and a warning for each with versions out of range; arguments by extra."""
+    lacking = {extra for extra, found in versions.items() if not all(found.values())}
     there, away = sorted(extras.keys() - lacking), sorted(lacking)
     absent = f"; not installed: {', '.join(away)} (pip install 'tupletree[NAME]')" if away else ""
     yield Finding("extras", "ok", f"installed: {', '.join(there) or 'none'}{absent}")
+    for extra in there:
+        if unfit := _unfit(versions[extra], extras[extra]):
+            sentence = f"{extra}: {_shown(unfit, versions[extra], extras[extra])}"
+            yield Finding("extras", "warning", sentence, _install(unfit, extras[extra]))
 
 
-def package_finding(versions: Mapping[str, str]) -> Finding:
+def package_finding(versions: Mapping[str, str], required: Mapping[str, str]) -> Finding:
     """Return the finding on required packages; ``versions``: "" for one that is not installed.
 
+    ``required``: the requirement of each, by name. A version out of its range may still work: that is a warning.
     Without the packages of Spark, all else works: an installation may do without them on purpose.
     """
     missing = [name for name, version in versions.items() if not version]
-    if not missing:
-        return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
+    unfit = _unfit(versions, required)
+    if not missing and not unfit:
+        unchecked = "" if can_compare() else "; their ranges were not checked, since packaging is not installed"
+        shown = ", ".join(f"{name} {version}" for name, version in versions.items())
+        return Finding("packages", "ok", shown + unchecked)
     level: Literal["warning", "problem"] = "warning" if SPARK_PACKAGES.issuperset(missing) else "problem"
-    needs = "; Spark cannot run, nor the ZooKeeper of `tupletree dev`" if level == "warning" else ""
-    return Finding("packages", level, f"not installed: {', '.join(missing)}{needs}", f"pip install {' '.join(missing)}")
+    sentences = []
+    if missing:
+        needs = "; Spark cannot run, nor the ZooKeeper of `tupletree dev`" if level == "warning" else ""
+        sentences.append(f"not installed: {', '.join(missing)}{needs}")
+    if unfit:
+        sentences.append(_shown(unfit, versions, required))
+    return Finding("packages", level, "; ".join(sentences), _install([*missing, *unfit], required))
 
 
-def requirements(lines: list[str]) -> tuple[set[str], dict[str, set[str]]]:
-    """Return the names of required packages, and those of each extra, from the metadata of a package.
+def can_compare() -> bool:
+    """Return True if versions can be compared with ranges, by the package ``packaging``, which is no requirement."""
+    return find_spec("packaging") is not None
+
+
+def _unfit(versions: Mapping[str, str], required: Mapping[str, str]) -> list[str]:
+    """Return the names of installed packages whose versions are out of the required ranges, as far as can be said."""
+    if not can_compare():
+        return []
+    from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion, Version
+
+    unfit = []
+    for name, version in versions.items():
+        with suppress(InvalidVersion):
+            if version and not Requirement(required[name]).specifier.contains(Version(version), prereleases=True):
+                unfit.append(name)
+    return unfit
+
+
+def _shown(unfit: Iterable[str], versions: Mapping[str, str], required: Mapping[str, str]) -> str:
+    return "out of range: " + ", ".join(f"{name} {versions[name]}, required is {required[name]}" for name in unfit)
+
+
+def _install(names: Iterable[str], required: Mapping[str, str]) -> str:
+    return f"pip install {' '.join(shlex.quote(required[name]) for name in names)}"
+
+
+def requirements(lines: list[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return the required packages, and those of each extra, from the metadata of a package: requirements by name.
 
     Requirements that hold under other conditions than an extra, such as a platform, are left out.
     """
-    required: set[str] = set()
-    extras: dict[str, set[str]] = {}
+    required: dict[str, str] = {}
+    extras: dict[str, dict[str, str]] = {}
     for line in lines:
         name = re.match(r"[\w.-]+", line)
-        condition = line.partition(";")[2].strip()
+        requirement, _, condition = map(str.strip, line.partition(";"))
         extra = re.fullmatch(r"extra == ['\"]([\w.-]+)['\"]", condition)
         if name is None or name[0] == "tupletree" or (condition and not extra):
             continue
-        (extras.setdefault(extra[1], set()) if extra else required).add(name[0])
+        (extras.setdefault(extra[1], {}) if extra else required)[name[0]] = requirement
     return required, {extra: names for extra, names in extras.items() if extra not in _HIDDEN_EXTRAS}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tupletree.cli.doctor_machine import package_finding, requirements
+from tupletree.cli.doctor_machine import extra_findings, package_finding, requirements
 from tupletree.cli.main import main
 
 NOWHERE = "nimbus.seeds=[127.0.0.1:1]"
@@ -115,20 +115,70 @@ def test_requirements_come_from_the_metadata_of_a_package() -> None:
         'tupletree[kafka,redis]; extra == "all"',
         'pytest>=8; extra == "dev"',
     ]
-    assert requirements(lines) == ({"click"}, {"redis": {"redis"}, "kafka": {"confluent-kafka"}})
+    assert requirements(lines) == (
+        {"click": "click>=8.1"},
+        {"redis": {"redis": "redis>=5"}, "kafka": {"confluent-kafka": "confluent-kafka[avro]>=2.6"}},
+    )
+
+
+REQUIRED = {"click": "click>=8.1", "pyspark": "pyspark<4.4,>=4.3", "starlette": "starlette<2,>=0.40"}
+FITTING = {"click": "8.1", "pyspark": "4.3.0", "starlette": "1.0"}
 
 
 @pytest.mark.parametrize(
-    ("versions", "level", "sentence"),
+    ("changed", "level", "sentence", "advice"),
     [
-        ({"click": "8.1", "pyspark": "4.3"}, "ok", "click 8.1, pyspark 4.3"),
-        ({"click": "8.1", "pyspark": ""}, "warning", "not installed: pyspark; Spark cannot run, nor the ZooKeeper"),
-        ({"click": "", "pyspark": ""}, "problem", "not installed: click, pyspark"),
+        ({}, "ok", "click 8.1, pyspark 4.3.0, starlette 1.0", ""),
+        (
+            {"pyspark": ""},
+            "warning",
+            "not installed: pyspark; Spark cannot run, nor the ZooKeeper of `tupletree dev`",
+            "pip install 'pyspark<4.4,>=4.3'",
+        ),
+        (
+            {"click": "", "pyspark": ""},
+            "problem",
+            "not installed: click, pyspark",
+            "pip install 'click>=8.1' 'pyspark<4.4,>=4.3'",
+        ),
+        (
+            {"starlette": "2.0.1"},
+            "warning",
+            "out of range: starlette 2.0.1, required is starlette<2,>=0.40",
+            "pip install 'starlette<2,>=0.40'",
+        ),
+        (
+            {"click": "", "starlette": "0.39"},
+            "problem",
+            "not installed: click; out of range: starlette 0.39, required is starlette<2,>=0.40",
+            "pip install 'click>=8.1' 'starlette<2,>=0.40'",
+        ),
+        ({"click": "8.2rc1"}, "ok", "click 8.2rc1, pyspark 4.3.0, starlette 1.0", ""),
+        ({"click": "of my own"}, "ok", "click of my own, pyspark 4.3.0, starlette 1.0", ""),
     ],
 )
-def test_missing_packages_are_a_problem_unless_only_spark_needs_them(
-    versions: dict[str, str], level: str, sentence: str
+def test_missing_packages_and_versions_out_of_range_are_named_with_the_requirement(
+    changed: dict[str, str], level: str, sentence: str, advice: str
 ) -> None:
-    finding = package_finding(versions)
-    assert finding.level == level and finding.sentence.startswith(sentence)
-    assert bool(finding.advice) == (level != "ok")
+    pytest.importorskip("packaging")
+    finding = package_finding({**FITTING, **changed}, REQUIRED)
+    assert (finding.level, finding.sentence, finding.advice) == (level, sentence, advice)
+
+
+def test_without_packaging_presence_alone_is_checked_and_the_finding_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "packaging", None)
+    finding = package_finding({**FITTING, "starlette": "9"}, REQUIRED)
+    assert finding.level == "ok"
+    assert finding.sentence.endswith("; their ranges were not checked, since packaging is not installed")
+    assert package_finding({**FITTING, "pyspark": ""}, REQUIRED).advice == "pip install 'pyspark<4.4,>=4.3'"
+
+
+def test_an_extra_with_a_version_out_of_its_range_is_a_warning() -> None:
+    pytest.importorskip("packaging")
+    extras = {"redis": {"redis": "redis>=5"}, "rabbitmq": {"pika": "pika>=1.3"}, "nats": {"nats-py": "nats-py>=2.6"}}
+    versions = {"redis": {"redis": "4.6"}, "rabbitmq": {"pika": ""}, "nats": {"nats-py": "2.6"}}
+    found = [(one.level, one.sentence, one.advice) for one in extra_findings(versions, extras)]
+    assert found == [
+        ("ok", "installed: nats, redis; not installed: rabbitmq (pip install 'tupletree[NAME]')", ""),
+        ("warning", "redis: out of range: redis 4.6, required is redis>=5", "pip install 'redis>=5'"),
+    ]
