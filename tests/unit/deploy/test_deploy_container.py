@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import compose_spec
@@ -66,18 +69,55 @@ def test_the_image_listens_where_the_configuration_says_and_asks_readyz() -> Non
     assert ports == {f"TUPLETREE_{role.upper()}_HTTP_PORT": HTTP_PORTS[role] for role in ROLES}
 
 
+PROJECT = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+SPARK = ("pyspark", "pandas")
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9-]", requirement, maxsplit=1)[0].lower()
+
+
+def wanted(*extras: str) -> list[str]:
+    """The requirements of an image with these extras."""
+    there = [one for one in PROJECT["dependencies"] if "sys_platform != 'linux'" not in one]
+    return [*there, *(one for extra in extras for one in PROJECT["optional-dependencies"][extra])]
+
+
 def test_every_package_of_the_image_is_pinned() -> None:
     lines = [line for line in (FOLDER / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     pinned = dict(line.split("==") for line in lines)
-    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = [
-        *project["dependencies"],
-        *(one for name in ("connect", "kafka", "redis", "postgres", "server") for one in extras[name]),
-    ]
-    there = [one for one in wanted if "sys_platform != 'linux'" not in one]
-    names = {re.split(r"[^A-Za-z0-9-]", one, maxsplit=1)[0].lower() for one in there}
-    assert names <= set(pinned)
+    assert {name_of(one) for one in wanted("connect", "kafka", "redis", "postgres", "server")} <= set(pinned)
+
+
+def test_the_image_without_spark_has_all_requirements_but_those_of_spark() -> None:
+    lines = (FOLDER / "without-spark.txt").read_text().splitlines()
+    without = [one for one in wanted("kafka", "redis", "postgres", "server") if name_of(one) not in SPARK]
+    assert [line for line in lines if not line.startswith("#")] == without
+
+
+@pytest.mark.parametrize(
+    ("with_spark", "installed"),
+    [
+        ("1", ["install --no-cache-dir .[connect,kafka,redis,postgres,server]"]),
+        ("0", ["install --no-cache-dir -r without-spark.txt", "install --no-cache-dir --no-deps ."]),
+    ],
+)
+def test_the_argument_of_the_build_chooses_what_is_installed(
+    with_spark: str, installed: list[str], tmp_path: Path
+) -> None:
+    """The shell runs the command of the image, with programs that note how they are called."""
+    [script] = [command.value[0] for command in of("RUN") if "WITH_SPARK" in command.value[0]]
+    assert ("WITH_SPARK=1",) in [command.value for command in of("ARG")]
+    for name in ("python", "pip"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "{name} $PIP_CONSTRAINT $*"\n')
+        program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "WITH_SPARK": with_spark}
+    command = ["sh", "-euc", script.replace("/opt/tupletree", str(tmp_path))]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    called = [line for line in done.stdout.splitlines() if line.startswith("pip ")]
+    assert called == [f"pip /source/constraints.txt {one}" for one in installed]
 
 
 def test_compose_takes_the_file() -> None:

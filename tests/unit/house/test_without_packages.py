@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -96,3 +98,14 @@ def test_a_package_that_is_there_is_imported() -> None:
     assert imported("json", "pip install json", "this test").dumps([]) == "[]"
     with pytest.raises(UsageError, match=r"^this test needs the package nowhere: pip install nowhere$"):
         imported("nowhere.at_all", "pip install nowhere", "this test")
+
+
+def test_the_command_that_installs_without_spark_names_all_other_requirements() -> None:
+    text = (ROOT / "docs" / "guides" / "deployment.md").read_text().partition("\n## Without Spark\n")[2]
+    [command] = re.findall(r"^    (pip install '(?:.*\\\n)*.*)$", text.partition("\n## ")[0], re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    everywhere = [one for one in project["dependencies"] if not one.startswith(("pyspark", "pandas", "psutil"))]
+    assert shlex.split(command.replace("\\\n", " ")) == ["pip", "install", *everywhere]
+    assert "    pip install --no-deps tupletree " in text
+    [elsewhere] = [one.partition(";")[0] for one in project["dependencies"] if one.startswith("psutil")]
+    assert f"`'{elsewhere}'`" in text
