@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tupletree._extras import imported
+from tupletree._extras import PYARROW, imported
 from tupletree.errors import UsageError
 
 from .files import open_log
@@ -176,8 +176,8 @@ def _skip_line(file: object, begun: bytes) -> int:
 
 
 def _regex_matcher(query: Query) -> Matcher:
-    pyarrow = imported("pyarrow", "pip install pyarrow", "a search with a regular expression")
-    compute = imported("pyarrow.compute", "pip install pyarrow", "a search with a regular expression")
+    pyarrow = imported("pyarrow", PYARROW, "a search with a regular expression")
+    compute = imported("pyarrow.compute", PYARROW, "a search with a regular expression")
 
     def matches(lines: Sequence[str]) -> Sequence[bool]:
         texts = pyarrow.array(lines, pyarrow.string())

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -84,11 +84,20 @@ def package_finding(versions: Mapping[str, str], required: Mapping[str, str]) ->
     level: Literal["warning", "problem"] = "warning" if SPARK_PACKAGES.issuperset(missing) else "problem"
     sentences = []
     if missing:
-        needs = "; Spark cannot run, nor the ZooKeeper of `tupletree dev`" if level == "warning" else ""
-        sentences.append(f"not installed: {', '.join(missing)}{needs}")
+        sentences.append(f"not installed: {', '.join(missing)}{_lost(missing) if level == 'warning' else ''}")
     if unfit:
         sentences.append(_shown(unfit, versions, required))
     return Finding("packages", level, "; ".join(sentences), _install([*missing, *unfit], required))
+
+
+def _lost(missing: Collection[str]) -> str:
+    """Return what does not work without packages of Spark."""
+    lost = ["Spark cannot run"]
+    if "pyspark" in missing:
+        lost.append("nor the ZooKeeper of `tupletree dev`")
+    if "pyarrow" in missing:
+        lost.append("nor sinks with typed columns, nor log searches by pattern")
+    return f"; {', '.join(lost)}"
 
 
 def can_compare() -> bool:

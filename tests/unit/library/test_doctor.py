@@ -121,19 +121,30 @@ def test_requirements_come_from_the_metadata_of_a_package() -> None:
     )
 
 
-REQUIRED = {"click": "click>=8.1", "pyspark": "pyspark<4.4,>=4.3", "starlette": "starlette<2,>=0.40"}
-FITTING = {"click": "8.1", "pyspark": "4.3.0", "starlette": "1.0"}
+REQUIRED = {
+    "click": "click>=8.1",
+    "pyarrow": "pyarrow>=18",
+    "pyspark": "pyspark<4.4,>=4.3",
+    "starlette": "starlette<2,>=0.40",
+}
+FITTING = {"click": "8.1", "pyarrow": "18.0", "pyspark": "4.3.0", "starlette": "1.0"}
 
 
 @pytest.mark.parametrize(
     ("changed", "level", "sentence", "advice"),
     [
-        ({}, "ok", "click 8.1, pyspark 4.3.0, starlette 1.0", ""),
+        ({}, "ok", "click 8.1, pyarrow 18.0, pyspark 4.3.0, starlette 1.0", ""),
         (
             {"pyspark": ""},
             "warning",
             "not installed: pyspark; Spark cannot run, nor the ZooKeeper of `tupletree dev`",
             "pip install 'pyspark<4.4,>=4.3'",
+        ),
+        (
+            {"pyarrow": ""},
+            "warning",
+            "not installed: pyarrow; Spark cannot run, nor sinks with typed columns, nor log searches by pattern",
+            "pip install 'pyarrow>=18'",
         ),
         (
             {"click": "", "pyspark": ""},
@@ -153,8 +164,8 @@ FITTING = {"click": "8.1", "pyspark": "4.3.0", "starlette": "1.0"}
             "not installed: click; out of range: starlette 0.39, required is starlette<2,>=0.40",
             "pip install 'click>=8.1' 'starlette<2,>=0.40'",
         ),
-        ({"click": "8.2rc1"}, "ok", "click 8.2rc1, pyspark 4.3.0, starlette 1.0", ""),
-        ({"click": "of my own"}, "ok", "click of my own, pyspark 4.3.0, starlette 1.0", ""),
+        ({"click": "8.2rc1"}, "ok", "click 8.2rc1, pyarrow 18.0, pyspark 4.3.0, starlette 1.0", ""),
+        ({"click": "of my own"}, "ok", "click of my own, pyarrow 18.0, pyspark 4.3.0, starlette 1.0", ""),
     ],
 )
 def test_missing_packages_and_versions_out_of_range_are_named_with_the_requirement(
