@@ -47,8 +47,12 @@ def _is_free(port: int) -> bool:
 
 def _ports(reserved: ReservedPorts) -> dict[str, str]:
     """Return the environment that gives the reader's cluster ports which are free here."""
-    zookeeper, nimbus, *others = reserved.reserve(40)
-    slots = next(port for port in others if port < 65_000 and all(_is_free(port + n) for n in range(_SLOTS)))
+    zookeeper, nimbus, *others = mine = reserved.reserve(40)
+    slots = next(
+        port
+        for port in others
+        if port < 65_000 and all(port + n not in mine and _is_free(port + n) for n in range(1, _SLOTS))
+    )
     http, supervisor, supervisor_http, acker, acker_http = [port for port in others if port != slots][:5]
     keys = {
         "ZOOKEEPER_SERVERS": f"[127.0.0.1:{zookeeper}]",
