@@ -92,7 +92,7 @@ class AsyncCollector(BoltCollector):
     def _refuse(self, method: str) -> NoReturn:
         raise UsageError(
             f"the collector of an async bolt has no {method}, only emit, emit_many and report_error: the tuple is "
-            "acked when execute is done; to fail the tuple, raise FailedException in execute"
+            "acked when execute is done; to fail the tuple, raise tupletree.FailedException in execute"
         )
 
 

@@ -46,8 +46,8 @@ Awaited = Awaitable[Iterable[Sequence[Any]] | None] | AsyncIterator[Sequence[Any
 """The result of a coroutine function, or of an asynchronous generator function."""
 
 
-RAISE_FAILED: Final = "raise FailedException to fail only the tuple"
-RAISE_FAILED_FOR_BATCH: Final = "raise FailedException to fail only the batch"
+RAISE_FAILED: Final = "raise tupletree.FailedException to fail only the tuple"
+RAISE_FAILED_FOR_BATCH: Final = "raise tupletree.FailedException to fail only the batch"
 
 
 class _Conf:

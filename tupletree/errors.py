@@ -17,6 +17,10 @@ The mapping to gRPC status codes is in ``tupletree._rpc.status``.
 
 from __future__ import annotations  # pure
 
+import builtins
+import difflib
+import traceback
+
 
 class TupletreeError(Exception):
     """The base of all errors below. ``str(error)`` is one human-readable sentence."""
@@ -45,6 +49,29 @@ def named(error: BaseException) -> str:
     except Exception as cause:
         text = f"(its text cannot be shown: str raised {type(cause).__name__})"
     return f"{type(error).__name__}: {text}"
+
+
+def with_suggestion(error: BaseException) -> str:
+    """Return the type and the text of any exception and, for a misspelt name, the nearest one that is there.
+
+    Python itself prints such names, and has them in no text before 3.12.
+    """
+    text = named(error)
+    if not isinstance(error, AttributeError | NameError) or not isinstance(error.name, str):
+        return text
+    try:
+        nearest = difflib.get_close_matches(error.name, _names(error), n=1)
+    except Exception:  # of a user's __dir__
+        return text
+    return f"{text} (did you mean {nearest[0]!r}?)" if nearest else text
+
+
+def _names(error: AttributeError | NameError) -> list[str]:
+    """Return the names that could have been meant: of the object, or those that the failed line could have used."""
+    if isinstance(error, AttributeError):
+        return dir(error.obj)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return [*frames[-1].f_locals, *frames[-1].f_globals, *dir(builtins)] if frames else []
 
 
 class TopologyError(UsageError):
@@ -84,6 +111,10 @@ class UnavailableError(TupletreeError):
     """The peer cannot be reached, or cannot serve at the moment."""
 
 
+class NoNimbusError(UnavailableError):
+    """None of the addresses of nimbuses answers: there is no cluster, or the addresses are those of another."""
+
+
 class ProtocolError(TupletreeError):
     """The peer sent a message that no correct peer sends."""
 
@@ -101,7 +132,14 @@ class InternalError(TupletreeError):
 
 
 class GivenUpError(TupletreeError):
-    """A message failed as often as its spout's retries allow, or its failure is final. It is not emitted again."""
+    """A message failed as often as its spout's retries allow, or its failure is final. It is not emitted again.
+
+    ``reason``: the last failure, without the message: the same for messages that fail in the same way.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class FailedException(Exception):

@@ -22,6 +22,9 @@ LETTER_FIELDS: Final = ("message", "values", "stream", "attempts", "component", 
 LETTERS: Final = Backoff(first_s=1, factor=2, max_s=60, max_attempts=5)
 """The default retries of a spout with dead letters."""
 
+REFUSED_AT_A_TIME: Final = 100
+"""The maximum number of messages that a poll refuses and reports before it returns without a tuple."""
+
 
 class ReplayingSpout(Spout):
     """Emits failed messages again. A subclass begins messages with ``_send`` and implements ``_finish``."""
@@ -94,10 +97,9 @@ class ReplayingSpout(Spout):
         if self.dead_letters is None:
             failed = f"failed {pending.attempts} times" if pending.attempts > 1 else "failed once"
             where = f"component '{reason.component}'" if reason.component else "its tree"
+            why = f"{where}: {reason.error or 'failed'}"
             self.collector.report_error(
-                GivenUpError(
-                    f"message {pending!r} {failed} and is given up; last failure in {where}: {reason.error or 'failed'}"
-                )
+                GivenUpError(f"message {pending!r} {failed} and is given up; last failure in {why}", why)
             )
             self.ack(pending)
             return

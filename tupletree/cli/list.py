@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def command(client: NimbusClient, as_json: bool) -> None:
     """Show the topologies of the cluster.
 
-    WORKERS is ready/running/wanted. A topology has all its workers if the three are equal.
+    WORKERS is ready/running/wanted. A topology has all its workers if the three are equal. If one has fewer, a line on
+    standard error names the command that says why.
     """
     topologies = [summary_dict(summary) for summary in client.list()]
     if as_json:
@@ -42,6 +43,13 @@ def command(client: NimbusClient, as_json: bool) -> None:
         for topology in topologies
     ]
     print_table(["name", "status", "workers>", "executors>", "tasks>", "uptime>", "owner", "id"], rows)
+    for topology in topologies:
+        if topology["status"] == "active" and topology["workers_ready"] < topology["workers"]:
+            click.echo(
+                f"{topology['name']}: {topology['workers_ready']} of {topology['workers']} workers are ready; if this "
+                f"stays so, 'tupletree errors {topology['name']}' says why",
+                err=True,
+            )
 
 
 def summary_dict(summary: TopologySummary) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _run(
     cluster: LocalCluster, name: str, seconds: float, emitted: Counter[tuple[str, str, int]], as_json: bool
 ) -> None:
     """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
-    from tupletree.cli.local_results import users_frames
+    from tupletree._tracebacks import users_frames
 
     if not as_json:
         click.echo(f"running {name} " + (f"for at most {seconds:g} s" if seconds else "until interrupted"), err=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tupletree._wire.statuses import source_of
 from tupletree.cli.output import count
 from tupletree.cli.statuses import printable
-from tupletree.errors import named
+from tupletree.errors import GivenUpError, named
 
 SUMMARY_EVERY_S: Final = 10.0
 """The time between two lines on tuples, and on errors that were not shown one by one."""
@@ -23,7 +23,8 @@ WIDTH: Final = 500
 class LocalProgress:
     """Remembers what was shown. Time is an argument, in seconds since the start.
 
-    Of equal errors of a component the first is shown at once, and the number of the others from time to time.
+    Of equal errors of a component the first is shown at once, and the number of the others from time to time. Messages
+    that are given up for the same reason are equal.
     """
 
     def __init__(self) -> None:
@@ -52,12 +53,13 @@ class LocalProgress:
         lines = []
         for component, error in errors[self._read :]:
             text = printable(named(error), WIDTH)
-            if (component, text) in self._texts or self._shown[component] >= MAX_NEW_ERRORS:
+            what = (isinstance(error, GivenUpError) and error.reason) or text
+            if (component, what) in self._texts or self._shown[component] >= MAX_NEW_ERRORS:
                 self._more[component] += 1
                 self._newest[component] = text
                 continue
             if len(self._texts) < MAX_TEXTS:
-                self._texts.add((component, text))
+                self._texts.add((component, what))
             self._shown[component] += 1
             lines.append(_line(now_s, f"component {component!r} reported {text}"))
         self._read = len(errors)

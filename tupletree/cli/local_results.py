@@ -1,13 +1,10 @@
-"""Results of ``tupletree local``: the user's states and frames, and the last line, on what was not done."""
+"""Results of ``tupletree local``: the user's states, and the last line, on what was not done."""
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
@@ -21,22 +18,6 @@ from tupletree.keyed.progress import VALUE
 from tupletree.testing import ComponentCounts
 from tupletree.topology import Topology
 from tupletree.windows.stateful import KEY, StatefulWindowedBolt
-
-MAX_FRAMES: Final = 5
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-_OURS: Final = (f"{_PACKAGE}{os.sep}", f"{_PACKAGE.parent / 'worker'}{os.sep}", "tupletree/worker/")
-"""The beginnings of the paths of our files; the last is of compiled modules."""
-_GENERATED: Final = "<operators of "
-
-
-def users_frames(error: BaseException) -> str:
-    """Return the frames of a component's exception that are not ours, the last ones, as Python shows them.
-
-    If the user's code had returned already, this is the line of the generated code that used what it returned.
-    """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
-    users = [frame for frame in frames if not frame.filename.startswith(_GENERATED)] or frames[-1:]
-    return "".join(traceback.format_list(users[-MAX_FRAMES:])).rstrip("\n")
 
 
 def users_states(topology: Topology, states: Mapping[str, Mapping[Any, Any]]) -> dict[str, dict[Any, Any]]:

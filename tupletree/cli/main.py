@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from tupletree.errors import TupletreeError, UsageError
+from tupletree.errors import NoNimbusError, TupletreeError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -200,6 +200,8 @@ def _report(error: Exception) -> int:
             sentence, status = _one_line(error.format_message()), error.exit_code
         case UsageError():
             sentence, status = _one_line(str(error)), 2
+        case NoNimbusError() if str(error).endswith("connection refused"):
+            sentence = f"{_one_line(str(error))}; is a cluster running? 'tupletree dev' starts one on this machine"
         case TupletreeError():
             sentence = _one_line(str(error))
         case _:

@@ -15,7 +15,7 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree.config import load
-from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, UnavailableError
+from tupletree.errors import AuthorityError, ConfigError, ForbiddenError, NoNimbusError, UnavailableError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
 
 _Reply = TypeVar("_Reply")
@@ -122,7 +122,7 @@ class LeaderCalls:
                 reasons.append(f"nimbus at {address} answers and does not lead (GET /readyz of its HTTP port says why)")
             why = "; ".join(dict.fromkeys(reasons))
             if not answered:
-                raise UnavailableError(why)
+                raise NoNimbusError(why)
             if time.monotonic() >= deadline:
                 raise UnavailableError(f"no nimbus leads; see 'tupletree health': {why}")
             time.sleep(_PAUSE_S)

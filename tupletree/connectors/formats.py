@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # pure
 
+import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -266,11 +267,20 @@ def row_of(found: Mapping[str, Any], fields: Sequence[str], record: type | None)
         try:
             made = record(**{name: found[name] for name in fields if name in found})
         except Exception as error:  # of the user's class
-            raise FormatError(f"the message is not a {record.__name__}: {named(error)}") from error
+            missing = [name for name in _required(record) if name not in found]
+            why = f"it {_lacks(missing, found)}" if missing else named(error)
+            raise FormatError(f"the message is not a {record.__name__}: {why}") from error
         return [getattr(made, name) for name in fields]
     missing = [name for name in fields if name not in found]
     if missing:
-        raise FormatError(
-            f"the message has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, found)) or 'nothing'}"
-        )
+        raise FormatError(f"the message {_lacks(missing, found)}")
     return [found[name] for name in fields]
+
+
+def _lacks(missing: Sequence[str], found: Mapping[str, Any]) -> str:
+    return f"has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, found)) or 'nothing'}"
+
+
+def _required(record: type) -> list[str]:
+    """Return the names of a record's fields without a default."""
+    return [one.name for one in inspect.signature(record).parameters.values() if one.default is one.empty]

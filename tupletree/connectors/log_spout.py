@@ -18,7 +18,7 @@ from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import ReportedFailedException, UnavailableError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
-from tupletree.replaying_spout import ReplayingSpout
+from tupletree.replaying_spout import REFUSED_AT_A_TIME, ReplayingSpout
 
 READ_AHEAD: Final = 4000
 """The maximum number of messages that are read and not emitted."""
@@ -124,14 +124,15 @@ class LogSpout(ReplayingSpout):
     def next_tuple(self) -> None:
         if self._send_due() or self._is_holding():
             return
+        refused = 0
         while True:
             lane = self._lane
             if lane is not None:
                 for record in self._records:
                     if lane.is_revoked:
                         break
-                    self._begin(lane, record)
-                    return
+                    if self._begin(lane, record) or (refused := refused + 1) == REFUSED_AT_A_TIME:
+                        return
                 lane.skip_to(self._next)
                 self._lane = None
             if sum(map(len, self._lanes.values())) >= self.max_ahead:
@@ -172,7 +173,8 @@ class LogSpout(ReplayingSpout):
             case Broken(error):
                 raise error
 
-    def _begin(self, lane: PartitionLane, record: LogRecord) -> None:
+    def _begin(self, lane: PartitionLane, record: LogRecord) -> bool:
+        """Emit a message, or keep it for later. Return false if it is refused and reported: nothing is emitted."""
         try:
             row = decoded(self.format, record.data)
         except FormatError as error:
@@ -180,16 +182,17 @@ class LogSpout(ReplayingSpout):
             self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
             self._held.clear()
             self._give_up(pending)
-            return
+            return self.dead_letters is not None
         except UnavailableError as error:
             self._held.hold((lane, record), self.context.clock())
             self.collector.report_error(error)
-            return
+            return True
         self._held.clear()
         if self._picked:
             row = [*row, *[record.metadata[index] for index in self._picked]]
         pending = self._replay.begin(row, DEFAULT_STREAM, record.position, record.next, lane)
         self.collector.emit(row, pending)
+        return True
 
     def _give_up(self, pending: Pending) -> None:
         assert isinstance(pending.lane, PartitionLane)

@@ -18,7 +18,7 @@ from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
-from tupletree.replaying_spout import ReplayingSpout
+from tupletree.replaying_spout import REFUSED_AT_A_TIME, ReplayingSpout
 
 
 class QueueSpout(ReplayingSpout):
@@ -87,9 +87,16 @@ class QueueSpout(ReplayingSpout):
             if self._held.is_due(self.context.clock()):
                 self._begin(self._held.message)
             return
-        match self._pump.poll():
-            case Delivery() as delivery:
-                self._begin(delivery)
+        for _ in range(REFUSED_AT_A_TIME):
+            event = self._pump.poll()
+            if not isinstance(event, Delivery):
+                self._apply(event)
+                return
+            if self._begin(event):
+                return
+
+    def _apply(self, event: Any) -> None:
+        match event:
             case Connected(generation):
                 self._generation = generation
             case Lost(error):
@@ -100,7 +107,8 @@ class QueueSpout(ReplayingSpout):
             case Broken(error):
                 raise error
 
-    def _begin(self, delivery: Delivery) -> None:
+    def _begin(self, delivery: Delivery) -> bool:
+        """Emit a message, or keep it for later. Return false if it is refused and reported: nothing is emitted."""
         row: Sequence[Any] = [delivery.data]
         error = FormatError(delivery.problem) if delivery.problem else None
         if error is None:
@@ -111,7 +119,7 @@ class QueueSpout(ReplayingSpout):
             except UnavailableError as failure:
                 self._held.hold(delivery, self.context.clock())
                 self.collector.report_error(failure)
-                return
+                return True
         self._held.clear()
         id = delivery.id or f"{delivery.handle} of connection {self._run}-{self._generation}"
         pending = self._replay.begin(row, DEFAULT_STREAM, id)
@@ -119,9 +127,10 @@ class QueueSpout(ReplayingSpout):
         self._deliveries[pending] = delivery
         if error is None:
             self._send(pending)
-            return
+            return True
         self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
         self._give_up(pending)
+        return self.dead_letters is not None
 
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
         pending: Pending = msg_id

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overlo
 
 from tupletree import _pickling
 from tupletree._stored_states import is_positioned
+from tupletree._tracebacks import OursLeftOut
 from tupletree._wire.value_types import register
 from tupletree.backoff import Backoff
 from tupletree.component import Spout
@@ -216,7 +217,7 @@ class StreamBuilder:
             UsageError, TopologyError: as ``topology``.
             TaskFailedError: a function of the program raised.
         """
-        with contextlib.nullcontext() if seconds else contextlib.suppress(KeyboardInterrupt):
+        with OursLeftOut(), contextlib.nullcontext() if seconds else contextlib.suppress(KeyboardInterrupt):
             local_run.run(self.topology(guarantee), seconds, conf or {}, lambda: False)
 
     def collect(self, stream: Stream[T], count: int, seconds: float = 20) -> list[T]:

@@ -65,7 +65,7 @@ def _reason_of_narrow(component: Component, before: Component, stream: str) -> s
     if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
     if is_source:
-        return f"behind a source: {before.id} would run operators, but no flat_map, event_time or partial values"
+        return f"behind a source: {before.id} would run these if there were no flat_map, event_time or partial values"
     if before.chain is not None:
         return f"event times: {before.id} does not send the newest of them"
     return f"behind a bolt: {before.id} passes tuples on, and runs no operators"

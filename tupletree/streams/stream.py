@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeGuard, TypeVar, Unpack, cast, overload
 
+from tupletree._tracebacks import OursLeftOut
 from tupletree.component import BasicBolt, Bolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.keyed import CountWindow, KeyedProcess, Session, Sliding, Tumbling
@@ -167,7 +168,8 @@ class Stream(ToSpark, Generic[T]):
         Returns when ``count`` elements have come, when all sources are at their end, or after ``seconds``. With a key,
         an element is a pair of the key and the element.
         """
-        return self.builder.collect(self, count, seconds)
+        with OursLeftOut():
+            return self.builder.collect(self, count, seconds)
 
     def _like(self, operator: Operator) -> Self:
         return type(self)(self.builder, operator)

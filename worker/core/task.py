@@ -15,7 +15,7 @@ from tupletree._compiled import IS_COMPILED
 from tupletree._signatures import check_returned
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
-from tupletree.errors import TupletreeError, named
+from tupletree.errors import TupletreeError, with_suggestion
 from tupletree.tuples import Origin
 
 from .ack_updates import AckUpdates
@@ -44,7 +44,7 @@ class TaskFailedError(TupletreeError):
         is_users = component_id != "__system" and not isinstance(cause, TupletreeError)
         then = f": {remedy}" if remedy else ""
         here = f"; this ends the run, and on a cluster the worker, which is restarted{then}" if is_users else ""
-        super().__init__(f"task {task_id} of component {component_id!r} failed: {named(cause)}{here}")
+        super().__init__(f"task {task_id} of component {component_id!r} failed: {with_suggestion(cause)}{here}")
         self.on_cluster = f"; the worker ends and is restarted{then}" if is_users else ""
         self.component_id = component_id
         self.task_id = task_id

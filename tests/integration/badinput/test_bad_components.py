@@ -150,7 +150,7 @@ FAILURES = [  # name, component, what its error says, what its traceback says
     (
         "executes",
         "fails",
-        "^ZeroDivisionError: .*; the worker ends and is restarted: raise FailedException to fail only the tuple$",
+        "^ZeroDivisionError: .*; the worker .* restarted: raise tupletree.FailedException to fail only the tuple$",
         "in execute",
     ),
     ("opens", "numbers", "ConnectionError: nobody answers", "in open"),
@@ -254,6 +254,12 @@ def test_the_cluster_says_that_it_is_degraded_and_why(cluster: DevCluster, cli: 
         return ended.status == 1 and '"degraded"' in ended.out and "topology 'prepares' has" in ended.out
 
     wait_until(says_so, 60, what="its topologies are no longer taken to be starting")
+
+
+@pytest.mark.usefixtures("submitted")
+def test_the_list_says_which_workers_do_not_get_ready(cluster: DevCluster, cli: CommandLine) -> None:
+    said = "prepares: 0 of 1 workers are ready; if this stays so, 'tupletree errors prepares' says why\n"
+    wait_until(lambda: said in cli.ask("list").err, 60, what="its worker is not ready")
 
 
 @pytest.mark.long

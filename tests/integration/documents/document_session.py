@@ -87,7 +87,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in reversed(self._others):
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             process.wait(TIMEOUT_S)
         self._ports.release()
 
@@ -147,12 +147,13 @@ class Session:
         path = self.directory / f".terminal-{len(self._others)}"
         with path.open("wb") as out:
             process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"],
+                ["bash", "-c", command],
                 cwd=self.directory,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches all processes of a terminal
             )
         self._others.append(process)
         return path.read_text

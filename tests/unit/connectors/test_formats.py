@@ -90,7 +90,8 @@ def test_a_spout_has_the_outputs_of_its_format() -> None:
 @pytest.mark.parametrize(
     ("format", "data", "sentence"),
     [
-        (Json(Point), b'{"y": 1}', "the message is not a Point: TypeError: "),
+        (Json(Point), b'{"y": 1}', "the message is not a Point: it has no 'x'; it has 'y'"),
+        (Json(Sale), b"{}", "the message is not a Sale: it has no 'shop', 'amount'; it has nothing"),
         (Json(Sale), b'{"shop": "a", "amount": "much"}', "the message is not a Sale: InvalidOperation: "),
         (Text(), b"\xff", "the message is not UTF-8"),
         (Json(), b"{", "the message is not JSON"),

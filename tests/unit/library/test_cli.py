@@ -208,6 +208,13 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert words in refused(capsys, 2, *argv)
 
 
+def test_without_a_cluster_commands_name_what_starts_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--nimbus", "127.0.0.1:1"]) == 1
+    said = "nimbus at 127.0.0.1:1 cannot be reached: connection refused"
+    remedy = "is a cluster running? 'tupletree dev' starts one on this machine"
+    assert capsys.readouterr() == ("", f"tupletree: {said}; {remedy}\n")
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

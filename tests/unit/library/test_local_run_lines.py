@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tupletree.cli.local_progress import MAX_NEW_ERRORS, LocalProgress
+from tupletree.errors import GivenUpError
 
 
 def test_a_source_is_shown_when_it_is_connected_and_when_it_is_not_any_more() -> None:
@@ -33,6 +34,21 @@ def test_a_new_error_is_shown_at_once_and_its_repeats_together() -> None:
     errors.append(("in", OSError("away")))
     assert progress.errors(21.0, errors) == []
     assert progress.summary(30.0, None) == ["  30.0 s  component 'in' reported 1 more error: OSError: away"]
+
+
+def test_messages_given_up_for_the_same_reason_are_equal() -> None:
+    progress = LocalProgress()
+    errors: list[tuple[str, BaseException]] = [
+        ("in", GivenUpError(f"message {number} is given up: no JSON", "no JSON")) for number in range(3)
+    ]
+    errors.append(("in", GivenUpError("message 3 is given up: no field", "no field")))
+    assert progress.errors(0.5, errors) == [
+        "   0.5 s  component 'in' reported GivenUpError: message 0 is given up: no JSON",
+        "   0.5 s  component 'in' reported GivenUpError: message 3 is given up: no field",
+    ]
+    assert progress.summary(10.0, None) == [
+        "  10.0 s  component 'in' reported 2 more errors, the newest: GivenUpError: message 2 is given up: no JSON"
+    ]
 
 
 def test_errors_that_all_differ_do_not_flood_the_terminal() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tupletree.cli.main import main
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import TupletreeError, UsageError
 from tupletree.streams import Stream, StreamBuilder
+from tupletree.worker.core.task import TaskFailedError
 
 HEAD = """from tupletree.streams import StreamBuilder
 builder = StreamBuilder()
@@ -81,7 +83,41 @@ def test_a_function_that_raises_is_shown_with_its_line_and_the_remedy(name: str,
     lines, message = RAISING[name]
     status, _, said = local(f"def f(n):\n    return 1 / (n - 100)\n{lines}.print()\ntopology = builder.topology()\n")
     assert status == 1 and message in said
-    assert said.endswith("the worker, which is restarted: raise FailedException to fail only the tuple\n")
+    assert said.endswith("the worker, which is restarted: raise tupletree.FailedException to fail only the tuple\n")
+
+
+MISSPELT = {
+    "an attribute": ("n.bit_lenght()", "has no attribute 'bit_lenght' (did you mean 'bit_length'?)"),
+    "a name": ("rnage(n)", "name 'rnage' is not defined (did you mean 'range'?)"),
+    "nothing near": ("zzzzz", "name 'zzzzz' is not defined; this ends the run"),
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_the_nearest_name_is_named_for_a_misspelt_one(name: str, local: Any) -> None:
+    expression, message = MISSPELT[name]
+    status, _, said = local(f"numbers.map(lambda n: {expression}).print()\ntopology = builder.topology()\n")
+    assert status == 1 and message in said
+
+
+RUNS: dict[str, Callable[[Stream[int]], object]] = {
+    "collect": lambda stream: stream.collect(1),
+    "run_local": lambda stream: stream.builder.run_local(),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_traceback_of_a_run_is_of_the_users_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = StreamBuilder().source([0]).map(lambda n: 1 // n)
+    with pytest.raises(TaskFailedError) as caught:
+        RUNS[name](stream)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    for error in (caught.value, caught.value.__cause__):
+        assert {Path(frame.filename).name for frame in extract_tb(error.__traceback__)} == {Path(__file__).name}
+    monkeypatch.setenv("TUPLETREE_TRACEBACK", "1")
+    with pytest.raises(TaskFailedError) as caught:
+        RUNS[name](stream)
+    assert "run_loop.py" in {Path(frame.filename).name for frame in extract_tb(caught.value.__traceback__)}
 
 
 def test_an_element_that_is_given_up_is_reported_and_the_others_go_on(capfd: pytest.CaptureFixture[str]) -> None:
