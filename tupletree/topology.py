@@ -15,7 +15,7 @@ from __future__ import annotations  # pure
 import dataclasses
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from tupletree import _pickling
@@ -23,7 +23,7 @@ from tupletree._chained import ChainedSpout
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
 from tupletree._stored_states import has_known_keys, is_divisible, keeps_state, state_form
-from tupletree._wire.value_types import carried
+from tupletree._wire.value_types import carried, class_references
 from tupletree.component import (
     BasicBolt,
     Bolt,
@@ -86,13 +86,14 @@ class Topology:
         Raises:
             TopologyError: a component cannot be pickled.
         """
-        return topology_pb2.TopologySpec(components=[_encode(component) for component in self.components.values()])
+        references = class_references()
+        return topology_pb2.TopologySpec(
+            components=[_encode(component, references) for component in self.components.values()]
+        )
 
     def outline(self) -> topology_pb2.TopologySpec:
         """Return ``spec`` without the pickled objects, so that reading it runs no user code."""
-        return topology_pb2.TopologySpec(
-            components=[_encode(component, objects=False) for component in self.components.values()]
-        )
+        return topology_pb2.TopologySpec(components=[_encode(component) for component in self.components.values()])
 
     def replacing(self, replacements: Mapping[str, Component]) -> Topology:
         """Return this topology with some components replaced, for example by test doubles.
@@ -271,7 +272,8 @@ def _declared(component_id: str, component: Component) -> dict[str, Stream]:
     return declarer.streams
 
 
-def _encode(definition: Definition, objects: bool = True) -> topology_pb2.ComponentSpec:
+def _encode(definition: Definition, references: Sequence[str | bytes] | None = None) -> topology_pb2.ComponentSpec:
+    """Return a component as sent to a cluster. ``references``: to marked classes; None: without the pickled object."""
     try:
         conf_json = encode_conf(definition.conf) if definition.conf else ""
     except ConfigError as error:
@@ -279,7 +281,7 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
     return topology_pb2.ComponentSpec(
         id=definition.id,
         kind=definition.kind,
-        object=_pickle(definition, carried(definition.sent)) if objects else b"",
+        object=b"" if references is None else _pickle(definition, carried(definition.sent, references)),
         parallelism=definition.parallelism,
         tasks=definition.tasks,
         conf_json=conf_json,
@@ -298,7 +300,9 @@ def _encode(definition: Definition, objects: bool = True) -> topology_pb2.Compon
                 stream=subscription.stream,
                 grouping=subscription.grouping,
                 fields=subscription.fields,
-                custom=_pickle(definition, subscription.custom) if objects and subscription.custom is not None else b"",
+                custom=b""
+                if references is None or (custom := subscription.custom) is None
+                else _pickle(definition, custom),
             )
             for subscription in definition.inputs
         ],
@@ -332,7 +336,7 @@ def _pickle_error(value: object) -> Exception | None:
 
 def _check_pickles(definition: Definition) -> None:
     if definition.conf:
-        _encode(definition, objects=False)
+        _encode(definition)
     own = [definition.component] if definition.chained is None else [definition.component, definition.chained.chain]
     for value in [*own, *(subscription.custom for subscription in definition.inputs)]:
         error = _pickle_error(value)

@@ -86,22 +86,23 @@ def object_of(content: Sequence[Any]) -> Any:
     return cls(**dict(zip(fields_of(cls), values, strict=True)))
 
 
-def carried(component: Any) -> Any:
+def carried(component: Any, references: Sequence[str | bytes]) -> Any:
     """Return the object to pickle in place of a component, so that its worker knows the marked classes too."""
-    return _Carried(component) if _names else component
+    return _Carried(component, references) if references else component
 
 
 class _Carried:
     """A component and the marked classes. Unpickled, it is the component."""
 
-    def __init__(self, component: Any) -> None:
+    def __init__(self, component: Any, references: Sequence[str | bytes]) -> None:
         self._component = component
+        self._references = references
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _restored, (_references(), self._component)
+        return _restored, (self._references, self._component)
 
 
-def _references() -> list[str | bytes]:
+def class_references() -> list[str | bytes]:
     """Return each marked class: its name if the worker can import its module, otherwise its pickle."""
     found: list[str | bytes] = []
     for name, cls in _by_name.items():
@@ -115,7 +116,7 @@ def _references() -> list[str | bytes]:
     return found
 
 
-def _restored(references: list[str | bytes], component: Any) -> Any:
+def _restored(references: Sequence[str | bytes], component: Any) -> Any:
     for reference in references:
         try:
             if isinstance(reference, bytes):
