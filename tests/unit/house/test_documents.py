@@ -66,6 +66,11 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert [int(decision.name[:4]) for decision in DECISIONS] == list(range(1, len(DECISIONS) + 1))
 
 
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    nouns = re.findall(r"^\| \*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(), re.M)
+    assert len(nouns) > 50 and nouns == sorted(nouns, key=str.lower)
+
+
 def test_make_help_lists_the_targets() -> None:
     help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in ("help", "setup", "cluster", "demo", "test", "check", "proto", "bench", "clean"):
