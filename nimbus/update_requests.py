@@ -29,7 +29,7 @@ from .leader.task_changes import check_task_change
 from .leader_api import LeaderApi
 from .submission.submission import CONFIRM_TIMEOUT_S, Submissions, header_of
 from .submission.validation import check_header, new_record
-from .updates import Update, changed_tasks, check_update, differences, is_same, next_version, updated
+from .updates import Update, changed_tasks, check_update, differences, is_same, migrated, next_version, updated
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -71,7 +71,13 @@ class UpdateRequests:
                 event(log, "update.accepted", topology=record.id, version=request.version.number)
                 await self._submissions.replication.confirm(request.version, CONFIRM_TIMEOUT_S)
         shown = rpc_replies.shown(record, reconciler.leader_state.unfinished(record.id))
-        return rpc.UpdateReply(record=shown, added=found.added, removed=found.removed, conf_keys=found.conf_keys)
+        return rpc.UpdateReply(
+            record=shown,
+            added=found.added,
+            removed=found.removed,
+            conf_keys=found.conf_keys,
+            migrated=migrated(running, header.spec),
+        )
 
 
 def _request(

@@ -15,6 +15,7 @@ executors and tasks are compared with what the version that runs was submitted w
 from __future__ import annotations  # pure
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -119,6 +120,14 @@ def differences(record: pb.TopologyRecord, version: pb.TopologyVersion) -> Diffe
     added = sorted(one for one in version.tasks if one not in record.tasks and not is_system(one))
     removed = sorted(one for one in record.tasks if one not in version.tasks and not is_system(one))
     return Differences(tuple(added), tuple(removed), tuple(keys))
+
+
+def migrated(running: pb.TopologySpec, spec: pb.TopologySpec) -> list[str]:
+    """Return the components whose ``state_version`` is higher in ``spec``, whose values are migrated; ascending."""
+    before = {one.id: max(one.state_version, 1) for one in running.components if one.keeps_state}
+    return sorted(
+        one.id for one in spec.components if one.keeps_state and one.state_version > before.get(one.id, math.inf)
+    )
 
 
 def is_same(record: pb.TopologyRecord, version: pb.TopologyVersion) -> bool:

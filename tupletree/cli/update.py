@@ -182,6 +182,10 @@ def _shown(answer: TopologyUpdate, dry_run: bool) -> str:
         lines.insert(0, f"{record.name} {'would be' if dry_run else 'is'} updated to version {then.number}")
     else:
         lines.insert(0, f"{record.name} runs this already: nothing changes")
+    lines += [
+        f"values of {one} are migrated with the first checkpoint, from which on there is no way back"
+        for one in answer.migrated
+    ]
     if answer.conf_keys:
         lines.append(f"configuration that changes: {', '.join(answer.conf_keys)}")
     return "\n  ".join(lines)

@@ -59,16 +59,18 @@ class SubmitReply(_message.Message):
     def __init__(self, topology_id: _Optional[str] = ...) -> None: ...
 
 class UpdateReply(_message.Message):
-    __slots__ = ("record", "added", "removed", "conf_keys")
+    __slots__ = ("record", "added", "removed", "conf_keys", "migrated")
     RECORD_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     CONF_KEYS_FIELD_NUMBER: _ClassVar[int]
+    MIGRATED_FIELD_NUMBER: _ClassVar[int]
     record: _topology_pb2.TopologyRecord
     added: _containers.RepeatedScalarFieldContainer[str]
     removed: _containers.RepeatedScalarFieldContainer[str]
     conf_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ..., added: _Optional[_Iterable[str]] = ..., removed: _Optional[_Iterable[str]] = ..., conf_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    migrated: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, record: _Optional[_Union[_topology_pb2.TopologyRecord, _Mapping]] = ..., added: _Optional[_Iterable[str]] = ..., removed: _Optional[_Iterable[str]] = ..., conf_keys: _Optional[_Iterable[str]] = ..., migrated: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KillRequest(_message.Message):
     __slots__ = ("name", "wait_s")

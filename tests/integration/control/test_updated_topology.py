@@ -99,7 +99,7 @@ def test_states_and_positions_go_on_with_other_code(
     assert "'total' keeps a state and is not in the update" in console.refusal("update", "lines", *second)
     second += ["--drop-state", "total"]
     [dry] = console.lines("update", "lines", *second, "--dry-run")
-    assert dry == {"added": ["again"], "removed": ["total"], "conf_keys": []}
+    assert dry == {"added": ["again"], "removed": ["total"], "conf_keys": [], "migrated": []}
     assert "lines would be updated to version 1" in console("update", "lines", *second, "--dry-run")
     assert scene.record().pending is None
     scene.write()
@@ -135,7 +135,10 @@ def test_values_of_another_form_are_migrated_and_there_is_no_way_back(
     scene.write()
     console("submit", *scene.source(updated_lines.first(scene.files)), "--name", "lines")
     scene.counts_all()
-    console("update", "lines", *scene.source(updated_lines.third(scene.files)), "--wait", 5)
+    third = scene.source(updated_lines.third(scene.files))
+    dry = console("update", "lines", *third, "--dry-run")
+    assert all(f"  values of {one} are migrated with the first checkpoint" in dry for one in ("count", "total"))
+    console("update", "lines", *third, "--wait", 5)
     scene.write()
     scene.counts_all()
     assert stored(cluster).versions == {"count": 2, "total": 2}

@@ -40,6 +40,7 @@ from tupletree.nimbus.updates import (
     differences,
     goes_back,
     is_same,
+    migrated,
     next_version,
     updated,
     version_of,
@@ -134,6 +135,20 @@ def test_an_update_waits_and_then_takes_the_place_of_what_runs() -> None:
     assert (after.status, after.version, after.bundle_sha256, after.trial_began_unix_s) == (ACTIVE, 1, "b" * 64, 108)
     assert after.first_task == 1 + sum(record.tasks.values()), "no task has an id that another had"
     assert after.previous == version_of(record)
+
+
+def test_components_with_a_higher_version_of_their_values_are_migrated() -> None:
+    class Second(Count):
+        state_version = 2
+
+        def migrate_value(self, key: Any, value: Any, version: int) -> Any: ...
+
+    class New(Second):
+        state_version = 3
+
+    running, then = words(Count(), other=Second()), words(Second(), other=Second(), new=New())
+    assert migrated(running.outline(), then.outline()) == ["count"]
+    assert migrated(then.outline(), running.outline()) == []
 
 
 def test_what_runs_already_changes_nothing() -> None:

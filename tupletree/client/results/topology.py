@@ -196,12 +196,14 @@ class TopologyUpdate(Result):
         added: components that are new, ascending.
         removed: components that end, ascending.
         conf_keys: keys of the configuration with another value, ascending.
+        migrated: components whose values are migrated, as their ``state_version`` is higher, ascending.
     """
 
     record: TopologyRecord
     added: tuple[str, ...]
     removed: tuple[str, ...]
     conf_keys: tuple[str, ...]
+    migrated: tuple[str, ...]
     raw: nimbus_pb2.UpdateReply = field(repr=False, compare=False)
 
 
