@@ -20,6 +20,7 @@ from __future__ import annotations  # pure
 import builtins
 import difflib
 import traceback
+from collections.abc import Mapping
 
 
 class TupletreeError(Exception):
@@ -60,18 +61,22 @@ def with_suggestion(error: BaseException) -> str:
     if not isinstance(error, AttributeError | NameError) or not isinstance(error.name, str):
         return text
     try:
-        nearest = difflib.get_close_matches(error.name, _names(error), n=1)
-    except Exception:  # of a user's __dir__
+        meant = _meant(error, error.name)
+    except Exception:  # of a user's __dir__ or __contains__
         return text
-    return f"{text} (did you mean {nearest[0]!r}?)" if nearest else text
+    return f"{text} (did you mean {meant}?)" if meant else text
 
 
-def _names(error: AttributeError | NameError) -> list[str]:
-    """Return the names that could have been meant: of the object, or those that the failed line could have used."""
+def _meant(error: AttributeError | NameError, name: str) -> str:
+    """Return what could have been meant: a key, a name of the object, or one that the failed line could have used."""
     if isinstance(error, AttributeError):
-        return dir(error.obj)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return [*frames[-1].f_locals, *frames[-1].f_globals, *dir(builtins)] if frames else []
+        if isinstance(error.obj, Mapping) and name in error.obj:
+            return f"[{name!r}]"
+        names = dir(error.obj)
+    else:
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        names = [*frames[-1].f_locals, *frames[-1].f_globals, *dir(builtins)] if frames else []
+    return "".join(map(repr, difflib.get_close_matches(name, names, n=1, cutoff=0.75)))
 
 
 class TopologyError(UsageError):

@@ -88,6 +88,7 @@ def test_a_function_that_raises_is_shown_with_its_line_and_the_remedy(name: str,
 
 MISSPELT = {
     "an attribute": ("n.bit_lenght()", "has no attribute 'bit_lenght' (did you mean 'bit_length'?)"),
+    "a key": ("{'page': n}.page", "no attribute 'page' (did you mean ['page']?)"),
     "a name": ("rnage(n)", "name 'rnage' is not defined (did you mean 'range'?)"),
     "nothing near": ("zzzzz", "name 'zzzzz' is not defined; this ends the run"),
 }
