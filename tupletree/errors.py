@@ -20,7 +20,6 @@ from __future__ import annotations  # pure
 import builtins
 import difflib
 import traceback
-from collections.abc import Mapping
 
 
 class TupletreeError(Exception):
@@ -70,7 +69,7 @@ def with_suggestion(error: BaseException) -> str:
 def _meant(error: AttributeError | NameError, name: str) -> str:
     """Return what could have been meant: a key, a name of the object, or one that the failed line could have used."""
     if isinstance(error, AttributeError):
-        if isinstance(error.obj, Mapping) and name in error.obj:
+        if isinstance(error.obj, dict) and name in error.obj:
             return f"[{name!r}]"
         names = dir(error.obj)
     else:

@@ -187,11 +187,19 @@ def test_state_providers() -> None:
     assert (opened, state.get("to")) == ([("words/count/0", "db:1234")], 2)
 
 
-def test_multilang() -> None:
-    first = next(block for block in blocks_of(GUIDES / "multilang.md") if block.kind == "python")
+def test_multilang(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell, saved, hosted, _ = [block for block in blocks_of(GUIDES / "multilang.md") if block.kind == "python"]
     names: dict[str, Any] = {}
-    execute(first, GUIDES / "multilang.md", names)
+    execute(shell, GUIDES / "multilang.md", names)
     assert set(names["topology"].components) == {"lines", "split", "count"}
+    (directory / "count.py").write_text(saved.text)
+    (directory / "words.txt").write_text("a\nrose\na\n")
+    monkeypatch.syspath_prepend(str(directory))
+    execute(hosted, GUIDES / "multilang.md", names)
+    counts: list[list[Any]] = []
+    with LocalCluster() as cluster:
+        cluster.submit("words", names["topology"], observer=lambda *of: counts.append(list(of[2])))
+        cluster.wait_until(lambda: sorted(map(tuple, counts[3:])) == [("a", 1), ("a", 2), ("rose", 1)])
 
 
 def committed(path: Path) -> int:

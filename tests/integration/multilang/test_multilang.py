@@ -319,7 +319,7 @@ def test_a_bolt_of_pystorm_counts_words(cluster: LocalCluster) -> None:
 
 def test_the_program_of_the_guide_splits_lines(cluster: LocalCluster, programs: Path) -> None:
     guide = Path(__file__).parents[3] / "docs" / "guides" / "multilang.md"
-    (programs / "guide.py").write_text(re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)[1])
+    (programs / "guide.py").write_text(re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)[-1])
     scene = Splitting(cluster, [sys.executable, "guide.py"])
     scene.feed("a rose", "is")
     cluster.wait_until(lambda: len(scene.lines.acked) == 2)

@@ -1,0 +1,206 @@
+"""PystormBolt and PystormSpout: components written with pystorm or streamparse, in the worker's own process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tupletree.component import Bolt, BoltCollector, Component, Spout, SpoutCollector, TopologyContext
+from tupletree.errors import UsageError
+from tupletree.multilang.handshake import context_message
+from tupletree.multilang.hosting import (
+    Message,
+    Messages,
+    PystormError,
+    checked,
+    hosted,
+    log_message,
+    outputs_of,
+    tickless_of,
+    tuple_type,
+)
+from tupletree.multilang.metrics import ChildMetrics
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.outputs import direct as direct_stream
+from tupletree.tuples import Tuple
+
+TICKS: Final = "topology.tick.tuple.freq.secs"
+
+
+class PystormComponent(Component):
+    """Base class of spouts and bolts written with pystorm. See PystormBolt for what they share."""
+
+    blocking = True
+    _remedy = "exit_on_exception = False of its class lets it go on"
+    _component: Any = None
+
+    def __init__(self, cls: type, base: str) -> None:
+        self.cls = checked(type(self).__name__, cls, base)
+        self.streams = outputs_of(cls)
+        self.outputs = {  # type: ignore[misc]  # set per instance
+            id: direct_stream(fields) if is_direct else fields for id, (fields, is_direct) in self.streams.items()
+        }
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        return dict(getattr(self.cls, "config", None) or {})
+
+    def host(
+        self, conf: Mapping[str, Any], context: TopologyContext, carry_out: Callable[[Message], list[int]]
+    ) -> None:
+        """Make the component, and initialize it."""
+        fields = {id: names for id, (names, _) in self.streams.items()}
+        about = context_message(context, fields)
+        self._metrics = ChildMetrics(context)
+        self._component = hosted(self.cls, conf, about, Messages(context, carry_out))
+        self._component.initialize(dict(conf), about)
+
+    def attempt(self, call: Callable[..., Any], *arguments: Any) -> None:
+        """Call a method of the component. After an exception, do as pystorm does, and end the worker or go on."""
+        try:
+            call(*arguments)
+        except Exception as error:
+            self._component._handle_run_exception(error)
+            if self._component.exit_on_exception:
+                raise
+
+    def note(self, message: Message) -> None:
+        """Carry out a message that spouts and bolts may send."""
+        match message["command"]:
+            case "error":
+                self.collector.report_error(PystormError(str(message["msg"])))  # type: ignore[attr-defined]
+            case "log":
+                log_message(self._component.logger if self._component else logging.getLogger(__name__), message)
+            case "metrics":
+                self._metrics.note(message["name"], message["params"])
+
+
+class PystormBolt(PystormComponent, Bolt):
+    """A bolt written with pystorm or streamparse, unchanged, without a process of its own.
+
+        builder.set_bolt("count", PystormBolt(WordCountBolt), 2).fields_grouping("words", "word")
+
+    Tuples are passed as they are: values need not be what JSON has, and nothing is written to pipes. The outputs and
+    the configuration are those of the class. Anchors, acks and fails are the component's, automatic or not. An error
+    fails the tuple, if ``auto_fail`` says so, is reported, and ends the worker, which is started again, or not if
+    ``exit_on_exception`` is false: as with Storm. The batches of a TicklessBatchingBolt come at ticks, on the task's
+    thread. Threads of the component may emit and ack; they cannot ask for task ids.
+
+    **Not as with Storm.** All tasks of a worker share a process, its standard output and its global variables.
+    ``pystorm.log.*`` has no effect: what is logged is in the worker's log. A component must not end its process.
+
+    Raises UsageError for a class that is not derived from pystorm's Bolt.
+    """
+
+    holds_tuples = True
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls, "Bolt")
+        tickless = tickless_of(cls)
+        self._is_tickless = tickless is not None
+        if tickless is not None and cls.__init__ is not tickless.__init__:  # type: ignore[misc]
+            raise UsageError(
+                f"PystormBolt: {cls.__name__} is a TicklessBatchingBolt with an __init__ of its own, which would start "
+                f"its thread: do this work in initialize"
+            )
+
+    def component_configuration(self) -> Mapping[str, Any]:
+        ticks = {TICKS: self.cls.secs_between_batches} if self._is_tickless else {}  # type: ignore[attr-defined]
+        return {**ticks, **super().component_configuration()}
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
+        from pystorm.component import Tuple as PystormTuple
+
+        self.context = context
+        self.collector = collector
+        self._make = PystormTuple
+        self._types = {
+            source: tuple_type(*source, tuple(context.source_fields.get(source, ()))) for source in context.sources
+        }
+        self._tuples: dict[str, Tuple] = {}  # neither acked nor failed, by the id that the component knows
+        self._next_id = 0
+        self.host(conf, context, self._carry_out)
+
+    def execute(self, tup: Tuple) -> None:
+        self._next_id += 1
+        id = str(self._next_id)
+        self._tuples[id] = tup
+        component = self._component
+        if tup.is_tick:
+            component.next_one = self._make(id, "__system", "__tick", -1, tuple(tup.values))
+            if self._is_tickless:
+                self.attempt(component.process_batches)
+        else:
+            source = (tup.source_component, tup.source_stream)
+            values = self._types[source](*tup.values)
+            component.next_one = self._make(id, *source, tup.source_task, values)
+        self.attempt(component._run)
+
+    def _carry_out(self, message: Message) -> list[int]:
+        match message["command"]:
+            case "emit":
+                return self._emit(message)
+            case "ack" if (tup := self._tuples.pop(message["id"], None)) is not None:
+                self.collector.ack(tup)
+            case "fail" if (tup := self._tuples.pop(message["id"], None)) is not None:
+                self.collector.fail(tup)
+            case _:
+                self.note(message)
+        return []
+
+    def _emit(self, message: Message) -> list[int]:
+        try:
+            anchors = [self._tuples[id] for id in message.get("anchors", ())]
+        except KeyError:
+            raise PystormError("it anchors to a tuple that it has acked or failed, or never got") from None
+        stream, task = message.get("stream", DEFAULT_STREAM), message.get("task")
+        if task is None:
+            return list(self.collector.emit(message["tuple"], anchors, stream))
+        self.collector.emit_direct(task, message["tuple"], anchors, stream)
+        return [task]
+
+
+class PystormSpout(PystormComponent, Spout):
+    """A spout written with pystorm or streamparse, unchanged, without a process of its own.
+
+        builder.set_spout("words", PystormSpout(WordSpout))
+
+    A tuple with a ``tup_id`` is tracked; its ack or fail comes back with that id, and a ReliableSpout emits it again,
+    up to ``max_fails`` times. An exception is reported, and ends the worker, which is started again, or not if
+    ``exit_on_exception`` is false. What PystormBolt says of processes, logs and threads holds for spouts too.
+
+    Raises UsageError for a class that is not derived from pystorm's Spout.
+    """
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls, "Spout")
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
+        self.context = context
+        self.collector = collector
+        self.host(conf, context, self._carry_out)
+
+    def activate(self) -> None:
+        self.attempt(self._component.activate)
+
+    def deactivate(self) -> None:
+        self.attempt(self._component.deactivate)
+
+    def next_tuple(self) -> None:
+        self.attempt(self._component.next_tuple)
+
+    def ack(self, msg_id: Any) -> None:
+        self.attempt(self._component.ack, msg_id)
+
+    def fail(self, msg_id: Any) -> None:
+        self.attempt(self._component.fail, msg_id)
+
+    def _carry_out(self, message: Message) -> list[int]:
+        if message["command"] != "emit":
+            self.note(message)
+            return []
+        stream, task, id = message.get("stream", DEFAULT_STREAM), message.get("task"), message.get("id")
+        if task is None:
+            return list(self.collector.emit(message["tuple"], id, stream))
+        self.collector.emit_direct(task, message["tuple"], id, stream)
+        return [task]
