@@ -103,6 +103,8 @@ def test_every_page_of_letters_fits_a_phone_and_can_be_read(cluster: DevCluster,
         page.goto(address(cluster, "dead-letters", *parts))
         expect(page.locator("main table").first).to_be_visible()
         assert horizontal_excess(page) <= 0, parts
+        assert page.evaluate("document.querySelector('.top nav').scrollWidth") <= 360, "pages out of sight"
+        expect(page.locator(".foot")).to_contain_text("refreshes every 10 s")
         for scheme in ("dark", "light"):
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             assert [one for one in contrasts(page) if one[0] < MIN_CONTRAST] == [], (parts, scheme)

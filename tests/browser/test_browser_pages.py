@@ -301,6 +301,9 @@ def test_configuration_is_searched(cluster: DevCluster, page: Page) -> None:
     expect(keys).to_have_count(len(api(cluster, "cluster/configuration")))
     page.get_by_role("searchbox").fill("topology.MESSAGE.timeout")
     expect(keys).to_have_text(["topology.message.timeout.secs"])
+    page.get_by_role("searchbox").fill("advertise.host")
+    assert cells(page, "Configuration", "advertise.host")["Value"] == "null"
+    expect(page.locator(".foot")).to_contain_text("refreshes every 2 s")
     page.get_by_role("searchbox").fill("no such key")
     expect(page.get_by_text("Nothing contains “no such key”.")).to_be_visible()
 
@@ -377,6 +380,15 @@ def test_a_view_shows_nothing_of_the_view_before(cluster: DevCluster, page: Page
     page.evaluate("id => { location.hash = `#/topology/${id}/transactions`; }", stateful)
     expect(page.get_by_text(stateful)).to_be_visible()
     expect(page.get_by_role("heading", name="Transactions of transactional-words")).to_have_count(0)
+
+
+@pytest.mark.long
+def test_a_nimbus_that_hangs_has_been_silent_since_its_last_answer(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster))
+    expect(row(page, "Topologies", "words")).to_be_visible()
+    page.route("**/api/v1/**", lambda route: None)  # as from a process that is stopped
+    banner = page.get_by_role("status").filter(has_text="This nimbus has not answered")
+    expect(banner).to_contain_text(re.compile(r"not answered for [1-9]\d*\ss \(no answer within 8 seconds\)"))
 
 
 def test_the_theme_is_switched_and_kept(cluster: DevCluster, page: Page) -> None:

@@ -91,6 +91,11 @@ export class Live {
   }
 }
 
+/** Every how many seconds a view's answers are new: the shortest pause of its requests. */
+export function periodS(requests) {
+  return Math.min(...Object.values(requests).map((one) => (typeof one === "string" ? PERIOD_MS / 1000 : one[1])), Infinity);
+}
+
 function pathOf(request) {
   return typeof request === "string" ? request : request[0];
 }

@@ -1,7 +1,7 @@
 // The frame of the page: routes choose a view, one Live keeps its answers fresh, and what was lost is said on top.
 
 import { h, render, useEffect, useRef, useState } from "./preact.js";
-import { Live } from "./live.js";
+import { Live, periodS } from "./live.js";
 import { parse, to } from "./routes.js";
 import { nextTheme, theme } from "./theme.js";
 import { clock, duration } from "./format.js";
@@ -63,7 +63,7 @@ function App() {
     h("div", { role: "status", "aria-live": "polite" }, lost && h(Lost, { live })),
     h("main", { id: "main", ref: main, tabIndex: -1, class: lost ? "old" : null },
       h(view.View, { key: place, route, data: live.data, errors: live.errors, nowS: Date.now() / 1000, say, again: () => poller.current.now() })),
-    h(Foot, { live }),
+    h(Foot, { live, everyS: periodS(view.requests(route, live.data)) }),
     h("div", { class: "toasts", role: "status", "aria-live": "polite" }, said && h("p", { class: "toast" }, said)),
   ];
 }
@@ -108,7 +108,8 @@ function ThemeSwitch() {
 }
 
 function Lost({ live }) {
-  const passed = duration(Math.max(0, Math.floor(Date.now() / 1000 - live.sinceS)));
+  const sinceS = live.connection === "lost" ? live.atS ?? live.sinceS : live.sinceS; // a request waits before it is given up
+  const passed = duration(Math.max(0, Math.floor(Date.now() / 1000 - sinceS)));
   const old = live.atS ? ` The data shown is from ${clock(live.atS).slice(11)}.` : "";
   const what = live.connection === "lost"
     ? `This nimbus has not answered for ${passed} (${live.reason}). Retrying every two seconds.${old}`
@@ -119,11 +120,11 @@ function Lost({ live }) {
       [at > 0 && ", ", h("a", { key: one.href, href: one.href }, one.label)]), "."]));
 }
 
-function Foot({ live }) {
+function Foot({ live, everyS }) {
   const leader = live.data.nimbuses?.nimbuses?.find((one) => one.status === "Leader");
   return h("footer", { class: "foot" },
     leader && h("span", null, `Leader ${leader.host}:${leader.port}, version ${leader.version}`),
-    h("span", null, live.atS ? `Updated ${clock(live.atS).slice(11)}, refreshes every 2 s` : ""));
+    h("span", null, live.atS ? `Updated ${clock(live.atS).slice(11)}${Number.isFinite(everyS) ? `, refreshes every ${everyS} s` : ""}` : ""));
 }
 
 const app = document.getElementById("app");

@@ -9,13 +9,18 @@ export function Keys({ values, search = "", caption }) {
   const rows = Object.entries(values).map(([key, value]) => ({ key, text: written(value) }))
     .filter((one) => `${one.key} ${one.text}`.toLowerCase().includes(wanted));
   const columns = [
-    { id: "key", label: "Key", sort: (one) => one.key, cell: (one) => one.key },
+    { id: "key", label: "Key", sort: (one) => one.key, cell: (one) => breakable(one.key) },
     { id: "value", label: "Value", sort: (one) => one.text, cell: (one) => one.text },
   ];
   return h("div", { class: "keys" }, h(Table, { caption, columns, rows, rowKey: (one) => one.key, sortBy: "key",
     empty: wanted ? `Nothing contains “${search.trim()}”.` : "None is set." }));
 }
 
+/** A key that breaks before its dots, where a phone is too narrow for it. */
+function breakable(key) {
+  return key.split(/(?=\.)/).map((part, at) => [at > 0 && h("wbr"), part]);
+}
+
 function written(value) {
-  return value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
