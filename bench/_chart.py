@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, LABEL, BAR, GAP, VALUE, TOP = 720, 190, 20, 8, 90, 40
+LETTER = 7.2  # at most, on average, of a name in a font without serifs
 FILL, GRID = "#3b6ea5", "#dddddd"
 HEIGHT, LEFT, RIGHT, BOTTOM, INSET = 320, 70, 60, 50, 40
 
 
 def bars(title: str, values: Mapping[str, float]) -> str:
     """Return horizontal bars from zero, one per value, labelled with names and values."""
-    room = WIDTH - LABEL - VALUE
+    label = max([LABEL, *(GAP + math.ceil(LETTER * len(name)) + GAP for name in values)])
+    room = WIDTH - label - VALUE
     highest = max(values.values(), default=0) or 1
     height = TOP + len(values) * (BAR + GAP) + GAP
     lines = _canvas(title, height)
@@ -21,9 +23,9 @@ def bars(title: str, values: Mapping[str, float]) -> str:
         y = TOP + number * (BAR + GAP)
         middle, width = y + 15, round(room * value / highest, 1)
         lines += [
-            f'<text x="{LABEL - GAP}" y="{middle}" text-anchor="end" fill="#222222">{escape(name)}</text>',
-            f'<rect x="{LABEL}" y="{y}" width="{width}" height="{BAR}" fill="{FILL}"/>',
-            f'<text x="{LABEL + width + 6:g}" y="{middle}" fill="#222222">{figure(value)}</text>',
+            f'<text x="{label - GAP}" y="{middle}" text-anchor="end" fill="#222222">{escape(name)}</text>',
+            f'<rect x="{label}" y="{y}" width="{width}" height="{BAR}" fill="{FILL}"/>',
+            f'<text x="{label + width + 6:g}" y="{middle}" fill="#222222">{figure(value)}</text>',
         ]
     return "\n".join([*lines, "</svg>", ""])
 

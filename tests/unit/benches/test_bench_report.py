@@ -49,6 +49,14 @@ def test_cases_become_a_table_a_chart_and_ratios() -> None:
     assert "![Word count: words a second](images/word-count.svg)" in page
 
 
+def test_a_long_name_of_a_case_fits_left_of_its_bar() -> None:
+    for name in ("short", "tupletree-streams-sentence-1"):
+        chart = _chart.bars("Title", {name: 2.0, "other": 1.0})
+        right, bar = (int(found) for found in re.findall(r'<(?:text|rect) x="(\d+)" y="(?:40|55)"', chart)[:2])
+        assert right < bar
+        assert right - _chart.LETTER * len(name) >= 0
+
+
 def test_a_bench_that_nobody_wrote_about_has_a_section_too() -> None:
     page = report.pages({"new_thing": entry("new_thing", {"per_s": 1.25, "is_right": True})})[report.PAGE]
     assert "## New thing" in page
