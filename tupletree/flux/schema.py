@@ -17,7 +17,7 @@ _ANY: Final[_Schema] = {}
 _ID: Final = {**_TEXT, "description": "The name that streams and references use."}
 
 
-def flux_schema() -> _Schema:
+def flux_schema() -> dict[str, Any]:
     """Return the schema of a topology file, of draft 7, which most editors know.
 
     A file that the schema refuses is refused by ``load_flux`` too, or by the check of its configuration, but for two
