@@ -9,7 +9,7 @@ from typing import Any
 
 import griffe
 
-DOCUMENT = re.compile(r"(?<![\w(/])docs/([a-z0-9/-]+\.md)(#[\w-]+)?")
+DOCUMENT = re.compile(r"(?<!\]\()(?<![\w/])docs/([a-z0-9/-]+\.md)(#[\w-]+)?")
 BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n)*? {4}.*)(?=\n\n(?! {4})|\n*\Z)")
 
 

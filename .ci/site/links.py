@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -23,12 +25,17 @@ from tupletree.config import KEYS
 LOG: Final = logging.getLogger("mkdocs.hooks.links")
 ROOT: Final = Path(__file__).resolve().parents[2]
 BRANCH: Final = "main"
+# A search finds first what explains, and a key by its name.
+BOOSTS: Final = {"guides/": 3, "tutorial/": 2, "reference/configuration": 8, "performance.md": 0.3, "adr/": 0.2}
 LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 HEADING: Final = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 KEY: Final = re.compile(rf"(?<!>)<code>({'|'.join(map(re.escape, KEYS))})</code>(?!</a>)")
 PAGES_OF: Final = {"README.md": "index.md", "deploy/conf/tupletree.yaml": "reference/configuration.md"}
 PARAGRAPH: Final = re.compile(r"<p>(.*?)</p>", re.DOTALL)
-UNREAD: Final = re.compile(r"^(?:\d+\. |[*|-] |```)|\]\(", re.MULTILINE)  # Markdown that was not read as such
+CODE: Final = re.compile(r"(?<!<pre>)(<code>)([^<]*)(?=</code>)")
+OPTION: Final = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
+UNREAD: Final = re.compile(r"^(?:\d+\. |[*|-] |```|\$ )|\]\(", re.MULTILINE)  # Markdown that was not read as such
+NAMED: Final = re.compile(r'<a href="([^":#]+\.html)(#[^"]*)?">(?:[\w/.-]+/)?[\w-]+\.md(?:#[\w-]+)?</a>')
 LOADING: Final = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src")}
 
 
@@ -58,6 +65,8 @@ def in_repository(page: str, target: str, anchor: str, repo_url: str) -> str | N
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    page.meta["search"] = {"boost": next((by for name, by in BOOSTS.items() if page.file.src_uri.startswith(name)), 1)}
+
     def rewritten(match: re.Match[str]) -> str:
         address = in_repository(page.file.src_uri, match[1], match[2] or "", config.repo_url or "")
         return match[0] if address is None else address
@@ -65,12 +74,40 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(rewritten, markdown)
 
 
+def with_whole_options(html: str) -> str:
+    """Return the HTML with the options in inline code marked, so that no line ends after their dashes."""
+    return CODE.sub(lambda found: found[1] + OPTION.sub(r'<span class="option">\g<0></span>', found[2]), html)
+
+
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Link each configuration key in the text to its description."""
+    """Link each configuration key in the text to its description, and keep each option of a command in one line."""
+    html = with_whole_options(html)
     if page.file.src_uri == "reference/configuration.md":
         return html
     base = posixpath.relpath("reference/configuration.html", posixpath.dirname(page.file.dest_uri) or ".")
     return KEY.sub(rf'<a class="key" href="{base}#\1"><code>\1</code></a>', html)
+
+
+def with_titles(html: str, page: str, titles: Mapping[str, str]) -> str:
+    """Return the HTML of a page with titles in the place of file names, where these are the text of a link.
+
+    ``titles``: the titles of the pages by their addresses within the site.
+    """
+
+    def titled(match: re.Match[str]) -> str:
+        title = titles.get(posixpath.normpath(posixpath.join(posixpath.dirname(page), match[1])))
+        return match[0] if title is None else f'<a href="{match[1]}{match[2] or ""}">{title}</a>'
+
+    return NAMED.sub(titled, html)
+
+
+def on_env(env: Environment, config: MkDocsConfig, files: Files) -> Environment:
+    """Name pages by their titles, which are all known here."""
+    pages = [file.page for file in files.documentation_pages() if file.page is not None]
+    titles = {page.file.dest_uri: str(page.title) for page in pages}
+    for page in pages:
+        page.content = with_titles(page.content or "", page.file.dest_uri, titles)
+    return env
 
 
 class Built(HTMLParser):
@@ -99,7 +136,7 @@ class Built(HTMLParser):
 
 def faults(site: Path) -> list[str]:
     """Return a sentence for each dead link within the site, and for each file that another host would have to serve."""
-    pages = {path: Built(path.read_text()) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
+    pages = {path: Built(path.read_text()) for path in sorted(site.rglob("*.html"))}
     found = []
     for path, built in pages.items():
         name = path.relative_to(site).as_posix()
@@ -111,7 +148,8 @@ def faults(site: Path) -> list[str]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            base = site if path.name == "404.html" else path.parent  # its links begin with a slash
+            target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
             target = target / "index.html" if target.is_dir() else target
             if not target.exists():
                 found.append(f"{name}: the link to {link} leads to no page")

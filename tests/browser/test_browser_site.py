@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,7 +19,15 @@ from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).resolve().parents[2]
 COLOURS = {"light": "default", "dark": "slate"}  # the names of the theme
-PAGES = ("index", "guides/streams", "reference/configuration", "reference/api/streams", "errors", "adr/index")
+PAGES = (
+    "index",
+    "guides/streams",
+    "reference/configuration",
+    "reference/api/streams",
+    "errors",
+    "adr/index",
+    "metrics",
+)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -59,6 +68,8 @@ def test_every_page_can_be_read_in_light_and_dark_and_fits_a_phone(site: str, pa
             faint = [one for one in contrasts(page) if one[0] < MIN_CONTRAST and one[1] != "¶"]
             assert faint == [], (name, scheme)
             page.set_viewport_size({"width": 360, "height": 740})
+            faint = [one for one in contrasts(page) if one[0] < MIN_CONTRAST and one[1] != "¶"]
+            assert faint == [], (name, scheme, "the contents of all pages")
             assert horizontal_excess(page) <= 0, name
             assert page.evaluate(UNHINTED) == [], name
             assert page.evaluate(COVERED) == [], name
@@ -89,6 +100,24 @@ def test_pictures_of_the_ui_have_the_colours_of_the_page(site: str, page: Page) 
             ]
             assert shown, name
             assert all(("-dark.png" in one) == (scheme == "dark") for one in shown), (name, scheme, shown)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_search_finds_guides_before_decisions(site: str, page: Page) -> None:
+    page.goto(f"{site}index.html")
+    page.locator(".md-search__input").click()
+    page.keyboard.type("checkpoint")
+    expect(page.locator(".md-search-result__link").first).to_have_attribute("href", re.compile(r"/guides/state\.html"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_an_address_without_a_page_is_answered_with_ways_on(site: str, page: Page) -> None:
+    page.goto(f"{site}404.html")  # what a host shows for it
+    expect(page).to_have_title("Page not found - Tupletree")
+    page.locator("article").get_by_role("link", name="quickstart").click()
+    expect(page.locator("h1")).to_contain_text("Quickstart")
 
 
 @pytest.mark.long

@@ -134,11 +134,12 @@ def test_every_key_is_on_the_page_of_the_configuration(site: Any) -> None:
 
 def test_a_docstring_becomes_markdown(site: Any) -> None:
     text = (
-        "Counts::\n\n    count = 1\n\nThen:\n\n    $ a shell\n\nSee docs/guides/state.md, docs/guides/joins.md#joins."
+        "Counts::\n\n    count = 1\n\nThen:\n\n    $ a shell\n\nSee docs/guides/state.md, docs/guides/joins.md#joins.\n"
     )
     made = site("docstrings").as_markdown(text)
     assert made.startswith("Counts:\n\n```python\ncount = 1\n```\n\nThen:\n\n    $ a shell\n")
-    assert made.endswith("[guides/state.md](../../guides/state.md), [guides/joins.md](../../guides/joins.md#joins).")
+    assert made.endswith("[guides/state.md](../../guides/state.md), [guides/joins.md](../../guides/joins.md#joins).\n")
+    assert site("docstrings").as_markdown("Paged (docs/rest.md).") == "Paged ([rest.md](../../rest.md))."
 
 
 def test_links_to_the_repository_are_checked_and_lead_to_the_file_host(
@@ -166,10 +167,38 @@ def test_the_built_site_is_checked_for_dead_links_and_other_hosts(site: Any, tmp
         '<a href="#top">a</a><a href="https://other.example/">text</a><script src="https://cdn.example/x.js"></script>'
     )
     (tmp_path / "b.html").write_text('<p>Then:\n2. two</p><p id="one" data-md-component="source"></p>')
+    (tmp_path / "404.html").write_text('<a href="/b.html">b</a><a href="/d.html">d</a>')
+    (tmp_path / "b2.html").write_text("<li><p>two</p><p>$ tupletree list</p></li>")
     assert site("links").faults(tmp_path) == [
+        "404.html: the link to /d.html leads to no page",
         "a.html loads https://cdn.example/x.js from another host",
         "a.html: b.html#two names no anchor of its page",
         "a.html: the link to c.html leads to no page",
         "b.html: Markdown in 'Then:\\n2. two' is shown as text: see its indentation",
         "b.html asks the file host for its stars when it is viewed",
+        "b2.html: Markdown in '$ tupletree list' is shown as text: see its indentation",
     ]
+
+
+def test_a_link_named_by_a_file_is_named_by_the_title_of_its_page(site: Any) -> None:
+    titles = {"guides/state.html": "Durable state", "index.html": "What it is"}
+    html = (
+        '<a href="state.html#a-state">state.md</a> <a href="state.html">the state</a> <a href="no.html">no.md</a> '
+        '<a href="../index.html">docs/index.md</a>'
+    )
+    assert site("links").with_titles(html, "guides/core.html", titles) == (
+        '<a href="state.html#a-state">Durable state</a> <a href="state.html">the state</a> <a href="no.html">no.md</a> '
+        '<a href="../index.html">What it is</a>'
+    )
+
+
+def test_an_option_stays_in_one_line_with_its_dashes(site: Any) -> None:
+    links = site("links")
+    html = links.with_whole_options("<p><code>kill -9 --wait=2 a-b</code></p><pre><code>-x</code></pre>")
+    assert html == ('<p><code>kill -9 <span class="option">--wait</span>=2 a-b</code></p><pre><code>-x</code></pre>')
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet() -> None:
+    nouns = re.findall(r"^\| \*\*(.+?)\*\* \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    assert len(nouns) > 50
+    assert nouns == sorted(nouns, key=str.lower)
