@@ -148,6 +148,10 @@ class NimbusService(NimbusServicer):
         view = await self._leader_api.view()
         return await self._state_queries.read(view.named(request.name), request)
 
+    async def HoldCheckpoints(self, request: rpc.HoldCheckpointsRequest, context: Context) -> rpc.HoldCheckpointsReply:
+        view = await self._leader_api.view()
+        return await self._state_queries.hold(view.named(request.name), request.hold_s)
+
     async def DescribeCluster(self, request: rpc.DescribeClusterRequest, context: Context) -> rpc.DescribeClusterReply:
         return rpc_replies.cluster(await self._leader_api.view(is_fresh=True))
 

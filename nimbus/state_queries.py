@@ -19,6 +19,7 @@ import grpc.aio
 
 from tupletree._address import address_of
 from tupletree._checkpoints.places import indexes_of
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._limits import shown
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
@@ -28,6 +29,7 @@ from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, Usa
 from tupletree.parallelism import tasks_of_record
 from tupletree.state.answers import (
     DEFAULT_ENTRIES,
+    MAX_BULK_BYTES,
     MAX_BYTES,
     Budget,
     check_keys,
@@ -77,6 +79,26 @@ class StateQueries:
             raise UsageError("live values can only be asked for by key: a list would hold up the tasks")
         return await self._page(view, record, asked, len(tasks))
 
+    async def hold(self, record: pb.TopologyRecord, hold_s: float) -> rpc.HoldCheckpointsReply:
+        """Have the checkpoint spout of a topology hold its checkpoints.
+
+        Raises:
+            NotFoundError: the topology has no states.
+            UsageError: the time is none, or too long.
+            UnavailableError: the checkpoint spout does not run, or its worker does not answer.
+        """
+        view = await self._leader_api.view()
+        if CHECKPOINT_SPOUT not in record.tasks:
+            raise NotFoundError(f"topology '{record.name}' has no component with a state")
+        [address] = workers_of(view.assignment(record.id), record, CHECKPOINT_SPOUT, [0])
+        stub: Any = WorkerStub(self._channel(view, record.id, address))
+        request = worker_pb2.HoldTaskCheckpointsRequest(topology_id=record.id, hold_s=hold_s)
+        try:
+            reply = await stub.HoldCheckpoints(request, timeout=CALL_S)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, f"worker at {address}") from None
+        return rpc.HoldCheckpointsReply(topology_id=record.id, held=reply.held)
+
     async def close(self) -> None:
         """Close all channels."""
         channels, self._channels = self._channels, {}
@@ -106,10 +128,10 @@ class StateQueries:
         self, view: ClusterView, record: pb.TopologyRecord, asked: rpc.ReadStateRequest, tasks: int
     ) -> rpc.ReadStateReply:
         limit = asked.limit or DEFAULT_ENTRIES
-        check_limit(limit)
+        check_limit(limit, is_bulk=asked.is_bulk)
         index, after = parse_position(asked.after)
         reply = rpc.ReadStateReply(topology_id=record.id)
-        left, until_s = MAX_BYTES, time.monotonic() + LIST_S
+        left, until_s = MAX_BULK_BYTES if asked.is_bulk else MAX_BYTES, time.monotonic() + LIST_S
         while index < tasks:
             if limit <= 0 or left <= 0 or (reply.tasks and time.monotonic() > until_s):
                 reply.next = position(index, after)
@@ -122,6 +144,7 @@ class StateQueries:
                 after=after,
                 limit=limit,
                 max_bytes=left,
+                is_bulk=asked.is_bulk,
             )
             [task] = (await self._ask(view, record.id, address, request)).tasks
             reply.tasks.append(task)

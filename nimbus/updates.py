@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree import config
-from tupletree._checkpoints.settings import check_interval
+from tupletree._checkpoints.settings import SAVEPOINT, check_interval
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.names import is_system
 from tupletree.config.changes import FIXED
@@ -98,6 +98,8 @@ def next_version(
                 asked[name] = conf[name]
             else:
                 asked.pop(name, None)
+    if SAVEPOINT in conf:
+        asked[SAVEPOINT] = conf[SAVEPOINT]  # restored once, when the topology began
     version.conf_json = config.encode_conf(asked)
     version.live_keys.extend(name for name in record.live_keys if name in version.submitted_conf)
     if fresh.workers == int(submitted.get("topology.workers", 1)):

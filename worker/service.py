@@ -10,6 +10,7 @@ from typing import Any
 from tupletree.errors import ConflictError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
+from .checkpoint.holding import Holding
 from .checkpoint.state_reads import StateReads
 from .core.batches import EncodedBatch
 from .engine import Engine
@@ -59,7 +60,9 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._opened = opened
         self._on_shard_version = on_shard_version
         self._senders: set[Sender] = set()
-        self._states = StateReads(topology_id, (task for executor in engine.executors for task in executor.tasks))
+        tasks = [task for executor in engine.executors for task in executor.tasks]
+        self._states = StateReads(topology_id, tasks)
+        self._holding = Holding(topology_id, tasks)
 
     def congestion_changed(self) -> None:
         """Send the current congested tasks to every sender."""
@@ -96,6 +99,11 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self, request: worker_pb2.ReadTaskStatesRequest, context: Any
     ) -> worker_pb2.ReadTaskStatesReply:
         return await self._states.read(request)
+
+    async def HoldCheckpoints(
+        self, request: worker_pb2.HoldTaskCheckpointsRequest, context: Any
+    ) -> worker_pb2.HoldTaskCheckpointsReply:
+        return await self._holding.hold(request)
 
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
         """Receive frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""

@@ -20,6 +20,7 @@ C1  A phase is stored before a step that depends on it is sent: ``Record`` prece
 C2  COMMITTING(t) is stored only after all tasks have acked PREPARE t. From then on t is never rolled back.
 C3  One round is in progress at a time, and round numbers increase. Acks and failures of earlier rounds are ignored.
 C4  After a failure no PREPARE is sent before all tasks have acked an INITSTATE.
+C5  While a checkpoint is *held* (``hold``), no PREPARE is sent: what the tasks have committed stays as it is.
 
 Source: Storm's checkpoint spout, https://storm.apache.org/releases/current/State-checkpointing.html. Storm has neither
 rounds nor the store's epoch.
@@ -98,12 +99,15 @@ class CheckpointCoordinator:
         self.interval_s = interval_s  # can be changed at any time: the next pause has the new length
         self._migration_pause_s = migration_pause_s
         self._not_before_s = 0.0
+        self._hold_until_s = 0.0
 
     def next(self, now_s: float) -> Sequence[Effect]:
         """Return the effects due now: none, a step of the recovery, or the first step of a checkpoint."""
         if self.step is not None or now_s < self._not_before_s:
             return ()
         if not self.is_recovering:
+            if self._covers_all and now_s < self._hold_until_s:
+                return ()
             self.txid += 1
             self.phase = Phase.PREPARING
             return Record(self.txid, self.phase), self._send(Action.PREPARE)
@@ -153,10 +157,24 @@ class CheckpointCoordinator:
         self.failures += 1
         return True
 
+    def hold(self, until_s: float) -> int | None:
+        """Begin no checkpoint before ``until_s``; return the checkpoint at which all tasks are, and stay until then.
+
+        None while there is none: a round is in progress, or no checkpoint covers all components as they are now. Such a
+        checkpoint is still taken.
+        """
+        self._hold_until_s = until_s
+        is_held = self._covers_all and self.step is None and not self.is_recovering and self.phase is Phase.COMMITTED
+        return self.txid if is_held else None
+
     def hurry(self) -> None:
         """Make the next checkpoint due at once, unless a round is in progress or the topology recovers or migrates."""
         if self.step is None and not self.is_recovering and not self.older:
             self._not_before_s = 0.0
+
+    @property
+    def _covers_all(self) -> bool:
+        return self.txid > 0 and not self.fresh and not self.older
 
     @property
     def is_migrating(self) -> bool:

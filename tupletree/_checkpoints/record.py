@@ -6,7 +6,7 @@ Below ``transactional.zookeeper.root``, for each state id:
 node                           value, after the format
 =============================  ==================================================================
 $checkpoints/<id>/epoch        owner that raised the epoch; the node's *version* is the epoch
-$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round; then layouts and versions, if any
+$checkpoints/<id>/checkpoint   txid, phase, number of tasks by component, round; then layouts, versions, origin, if any
 =============================  ==================================================================
 
 **Invariant.** While the epoch node has the version at which ``take_over`` left it, only this object writes the
@@ -31,6 +31,8 @@ from tupletree.errors import AuthorityError, ConflictError, InternalError, NotFo
 FOLDER = "/$checkpoints"
 WITH_VERSIONS = 2
 """The format of a checkpoint with versions of states."""
+WITH_ORIGIN = 3
+"""The format of a checkpoint whose states were restored from a savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Checkpoint:
     ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last: part of
     the names of its states (places.py). ``versions``: the ``state_version`` of each component that stored its state,
     where it is not 1. ``round``: a task that opens its state later refuses the steps of earlier rounds
-    (worker/checkpoint/task_state.py).
+    (worker/checkpoint/task_state.py). ``origin``: the id of the topology that began with a savepoint, or "": its states
+    are restored, and never restored again.
     """
 
     txid: int = 0
@@ -49,6 +52,7 @@ class Checkpoint:
     round: int = 0
     layouts: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    origin: str = ""
 
     def older_states(self, components: Collection[str], versions: Mapping[str, int]) -> list[tuple[str, int]]:
         """Return the components whose states must be migrated, and the versions that have stored them.
@@ -124,7 +128,7 @@ class CheckpointRecord:
             UnavailableError: the store cannot be reached. The checkpoint is possibly written: repeat the call.
         """
         path = checkpoint_path(self._id)
-        more = [dict(checkpoint.layouts), dict(checkpoint.versions)]
+        more = [dict(checkpoint.layouts), dict(checkpoint.versions), checkpoint.origin]
         while more and not more[-1]:
             more.pop()
         data = encode_stored(
@@ -134,7 +138,7 @@ class CheckpointRecord:
             dict(checkpoint.tasks),
             checkpoint.round,
             *more,
-            form=WITH_VERSIONS if checkpoint.versions else FORMAT,
+            form=WITH_ORIGIN if checkpoint.origin else WITH_VERSIONS if checkpoint.versions else FORMAT,
         )
         for _ in range(TRIES):
             self.refresh()
@@ -223,9 +227,11 @@ def load_checkpoint(store: StateStore, state_id: str) -> tuple[Checkpoint, int, 
 
 def _decoded(state_id: str, node: Node) -> Checkpoint:
     path = checkpoint_path(state_id)
-    match decode_record(path, node.data, WITH_VERSIONS):
+    match decode_record(path, node.data, WITH_ORIGIN):
         case [int(txid), str(phase), dict(tasks), int(round_), *rest] if _are_counts(tasks) and phase in list(Phase):
-            if len(rest) < 3 and all(isinstance(one, dict) and _are_counts(one) for one in rest):
+            maps, origin = rest[:2], rest[2:]
+            are_maps = all(isinstance(one, dict) and _are_counts(one) for one in maps)
+            if are_maps and len(origin) < 2 and all(isinstance(one, str) for one in origin):
                 return Checkpoint(txid, Phase(phase), tasks, round_, *rest)
     raise InternalError(f"{path} does not hold a checkpoint")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tupletree._limits import MAX_NAME, shown
 from tupletree._wire.names import topology_name
@@ -12,7 +12,11 @@ from tupletree.errors import ConfigError, UsageError
 from tupletree.state.options import PROVIDER
 from tupletree.state.providers import BUILT_IN, check_provider, outlives_workers
 
+if TYPE_CHECKING:
+    from tupletree._checkpoints.record import Checkpoint
+
 MIN_INTERVAL_S = 0.1
+SAVEPOINT = "topology.state.savepoint"
 
 
 def check_settings(conf: Mapping[str, Any]) -> None:
@@ -62,6 +66,11 @@ def stored_versions(
     ``versions``: of all components. ``providers``: those that components have of their own.
     """
     return {id: one for id, one in versions.items() if outlives_workers(providers.get(id, conf.get(PROVIDER)))}
+
+
+def awaits_savepoint(conf: Mapping[str, Any], topology_id: str, stored: Checkpoint) -> bool:
+    """True if a topology begins with a savepoint whose states are not restored yet, given the stored checkpoint."""
+    return bool(conf.get(SAVEPOINT)) and stored.origin != topology_id
 
 
 def interval_s(conf: Mapping[str, Any]) -> float:

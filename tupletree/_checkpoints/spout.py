@@ -19,6 +19,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, assert_never
 
@@ -30,8 +31,10 @@ from tupletree._checkpoints.coordinator import (
     Record,
     Send,
 )
+from tupletree._checkpoints.metrics import register_metrics
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, owner_of
-from tupletree._checkpoints.settings import check_settings, interval_s, state_id, stored_versions
+from tupletree._checkpoints.replacing import MoveStates, RestoreStates, replace_states
+from tupletree._checkpoints.settings import awaits_savepoint, check_settings, interval_s, state_id, stored_versions
 from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree._log import event
 from tupletree._stores.nodes import DeposedError, StateStore
@@ -41,12 +44,12 @@ from tupletree.errors import (
     AuthorityError,
     ConflictError,
     FailedException,
-    TupletreeError,
     UnavailableError,
     UsageError,
 )
 from tupletree.metrics import Histogram
 from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.v1.topology_pb2 import HeldCheckpoint
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +59,6 @@ MAX_PAUSE_S = 30.0
 """The longest pause before a takeover from another checkpoint spout of the same topology."""
 
 DURATIONS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-MoveStates = Callable[[Checkpoint, Mapping[str, int]], tuple[Checkpoint, Callable[[], None]]]
-"""Divides the states of components among other numbers of tasks (worker/checkpoint/redistribution.py).
-
-Takes the stored checkpoint and the present numbers of tasks. Returns the checkpoint to store, and a function that
-removes the earlier states, to be called afterwards. Raises UsageError if a state cannot be divided, UnavailableError if
-a store cannot be reached, and AuthorityError if a state was opened by others meanwhile.
-"""
 
 WORTH_A_WORD = 5
 """Failures since the last checkpoint after which an error is reported; reported again every 20 * WORTH_A_WORD."""
@@ -78,10 +73,11 @@ class CheckpointSpout(Spout):
     components' own ``topology.state.provider``. ``open_store`` is a parameter for the simulation.
 
     Attributes:
-        move_states: set by the worker that runs this spout.
+        move_states, restore_states: set by the worker that runs this spout.
     """
 
     move_states: MoveStates | None = None
+    restore_states: RestoreStates | None = None
     versions: Mapping[str, int] = MappingProxyType({})  # of the class: spouts of earlier submissions have none
     providers: Mapping[str, str] = MappingProxyType({})
 
@@ -148,26 +144,14 @@ class CheckpointSpout(Spout):
         self._register_metrics(context)
 
     def _register_metrics(self, context: TopologyContext) -> None:
-        own = context.register_own
-        own(
-            "checkpoints_committed_txid", "gauge", "The last committed checkpoint.",
-            lambda: self._committed_txid,
-        )  # fmt: skip
-        own(
-            "checkpoints_since_commit_seconds", "gauge",
-            "Time since the last checkpoint was committed, or since this spout began.",
-            lambda: self._clock() - self._committed_at_s,
-        )  # fmt: skip
-        own(
-            "checkpoints_interval_seconds", "gauge", "Configured pause between checkpoints.", lambda: self._interval_s,
-        )  # fmt: skip
-        own(
-            "checkpoints_failures", "gauge", "Attempts that failed since the last checkpoint.",
-            lambda: self._coordinator.failures if self._coordinator is not None else 0,
-        )  # fmt: skip
-        own(
-            "checkpoints_duration_seconds", "histogram", "From PREPARE to the end of COMMIT.", self._took.snapshot
-        )  # fmt: skip
+        register_metrics(
+            context,
+            self._took.snapshot,
+            committed_txid=lambda: self._committed_txid,
+            since_commit_s=lambda: self._clock() - self._committed_at_s,
+            interval_s=lambda: self._interval_s,
+            failures=lambda: self._coordinator.failures if self._coordinator is not None else 0,
+        )
 
     def close(self) -> None:
         self.activate()
@@ -233,6 +217,13 @@ class CheckpointSpout(Spout):
         if self._coordinator is not None:
             self._coordinator.hurry()
             self._advance()
+
+    def hold(self, hold_s: float) -> HeldCheckpoint:
+        """Begin no checkpoint for some seconds, instead of those of an earlier call; tell where the states are."""
+        coordinator = self._coordinator
+        txid = None if coordinator is None or self._is_over else coordinator.hold(self._clock() + hold_s)
+        refusal = self._refusal or ("another topology has taken its state id over" if self._is_deposed else "")
+        return HeldCheckpoint(txid=txid, tasks=self._tasks, versions=self._versions, refusal=refusal)
 
     def ack(self, msg_id: tuple[int, int]) -> None:
         round_, task = msg_id
@@ -310,6 +301,8 @@ class CheckpointSpout(Spout):
                 f"the checkpoint spout of state id {self.state_id!r} has other numbers of tasks now", owner
             )
         record = CheckpointRecord.take_over(self._store, self.state_id, self._owner)
+        if awaits_savepoint(self._conf, self.context.topology_id, record.checkpoint):
+            self._restore(record)
         older = record.checkpoint.older_states(self._tasks, self._versions)
         if self._is_changed(record.checkpoint):
             self._move(record)
@@ -332,20 +325,16 @@ class CheckpointSpout(Spout):
         return any(stored.tasks.get(id, count) != count for id, count in self._tasks.items())
 
     def _move(self, record: CheckpointRecord) -> None:
-        """Divide the states anew, and store that this is done. Raises as MoveStates and ``CheckpointRecord.save``."""
+        """Divide the states anew, and store that this is done. Raises as ``replace_states``."""
         assert self.move_states is not None
-        before, began_s = record.checkpoint, self._clock()
-        try:
-            after, remove_earlier = self.move_states(before, self._tasks)
-        except AuthorityError as error:  # a worker of before still opens its states: try again
-            raise ConflictError(str(error)) from error
-        record.save(after)
-        changed = {id: count for id, count in after.tasks.items() if before.tasks.get(id) != count}
-        event(log, "states.moved", id=self.state_id, tasks=changed, took_s=round(self._clock() - began_s, 3))
-        try:
-            remove_earlier()
-        except TupletreeError as error:  # what is left takes space, and is never read
-            event(log, "states.left", id=self.state_id, cause=error)
+        make = partial(self.move_states, record.checkpoint, self._tasks)
+        replace_states("states.moved", self.state_id, record, make, self._clock)
+
+    def _restore(self, record: CheckpointRecord) -> None:
+        """Write the states of the savepoint, and store that this is done. Raises as ``_move``."""
+        assert self.restore_states is not None
+        make = partial(self.restore_states, record.checkpoint, self._tasks, self._versions)
+        replace_states("states.restored", self.state_id, record, make, self._clock)
 
     def _refuse(self, error: UsageError) -> None:
         """Take no checkpoints at all: the stored checkpoint does not fit this topology."""
@@ -374,9 +363,10 @@ class CheckpointSpout(Spout):
             case Record(txid, phase, is_whole):
                 before = self._record.checkpoint
                 tasks = self._tasks if is_whole else before.tasks
-                layouts = {id: layout for id, layout in before.layouts.items() if id in tasks and id in before.tasks}
+                layouts = {id: layout for id, layout in before.layouts.items() if id in tasks or id in self._tasks}
                 versions = self._versions if is_whole else before.versions
-                self._record.save(Checkpoint(txid, phase, tasks, self._coordinator.newest_round, layouts, versions))
+                newest = self._coordinator.newest_round
+                self._record.save(Checkpoint(txid, phase, tasks, newest, layouts, versions, before.origin))
             case Send(step):
                 self._record.refresh()
                 if step == self._coordinator.step:

@@ -197,6 +197,7 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # filtered by the user's rights
     _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
     _NIMBUS + "ReadState": Row(Right.READ, by="name"),
+    _NIMBUS + "HoldCheckpoints": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
     _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # topologies are filtered by the user's rights
     _NIMBUS + "FetchBundle": Row(Right.DAEMON),
@@ -215,6 +216,7 @@ CALLS: Final[dict[str, Row]] = {
     _ACKER + "DropTopology": Row(Right.DAEMON),
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
     _WORKER + "ReadState": Row(Right.WORKER, by="topology_id"),  # nimbus signs for the topology
+    _WORKER + "HoldCheckpoints": Row(Right.WORKER, by="topology_id"),  # likewise
 }
 """By the full gRPC method name."""
 

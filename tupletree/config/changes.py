@@ -64,6 +64,7 @@ FIXED: Final[Mapping[str, str]] = {
     "topology.state.provider": "the states that are stored lie with the provider of the submission",
     "topology.state.provider.config": "the states that are stored lie where the submission says",
     "topology.state.id": "the states and checkpoints that are stored lie under the id of the submission",
+    "topology.state.savepoint": "a topology begins with a savepoint when it is submitted",
     "topology.state.checkpoint.aligned": "the guarantee of a topology is settled at submission",
     "transactional.zookeeper.root": "the progress that is stored lies where the submission says",
     "transactional.zookeeper.servers": "the progress that is stored lies where the submission says",

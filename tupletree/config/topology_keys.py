@@ -165,6 +165,12 @@ TOPOLOGY: Final = (
         "name",
         "Id of stored states and checkpoints: a topology with the same id continues; null: the topology's name.",
     ),
+    str_key(
+        "topology.state.savepoint",
+        None,
+        "id",
+        "The savepoint that the states begin with; set by tupletree submit --from-savepoint, which brings it along.",
+    ),
     int_key(
         "topology.state.checkpoint.interval.ms",
         1000,

@@ -27,6 +27,8 @@ MAX_KEY_BYTES: Final = 65_536
 MAX_ENTRIES: Final = 1_000
 DEFAULT_ENTRIES: Final = 100
 MAX_BYTES: Final = 1_000_000
+MAX_BULK_ENTRIES: Final = 100_000
+MAX_BULK_BYTES: Final = 8_000_000
 MAX_POSITION_LENGTH: Final = 100_000
 _TRIES: Final = 3
 
@@ -102,10 +104,11 @@ def check_keys(keys: Sequence[bytes]) -> None:
         raise UsageError(f"the keys of a question may take {MAX_KEY_BYTES:,} bytes, not {size:,}")
 
 
-def check_limit(limit: int) -> None:
+def check_limit(limit: int, *, is_bulk: bool = False) -> None:
     """Check the number of entries of a page. Raises UsageError."""
-    if not 1 <= limit <= MAX_ENTRIES:
-        raise UsageError(f"a page has 1 to {MAX_ENTRIES:,} entries, not {limit:,}")
+    most = MAX_BULK_ENTRIES if is_bulk else MAX_ENTRIES
+    if not 1 <= limit <= most:
+        raise UsageError(f"a page has 1 to {most:,} entries, not {limit:,}")
 
 
 def read_keys(index: int, reader: StateReader, keys: Sequence[bytes], budget: Budget) -> TaskAnswer:

@@ -548,20 +548,38 @@ class WorkerReportReply(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., takes_changes: bool = ..., wants_all: bool = ..., next_after_s: _Optional[float] = ...) -> None: ...
 
 class ReadStateRequest(_message.Message):
-    __slots__ = ("name", "component", "is_live", "keys", "after", "limit")
+    __slots__ = ("name", "component", "is_live", "keys", "after", "limit", "is_bulk")
     NAME_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_FIELD_NUMBER: _ClassVar[int]
     IS_LIVE_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    IS_BULK_FIELD_NUMBER: _ClassVar[int]
     name: str
     component: str
     is_live: bool
     keys: _containers.RepeatedScalarFieldContainer[bytes]
     after: str
     limit: int
-    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    is_bulk: bool
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., is_bulk: bool = ...) -> None: ...
+
+class HoldCheckpointsRequest(_message.Message):
+    __slots__ = ("name", "hold_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOLD_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hold_s: float
+    def __init__(self, name: _Optional[str] = ..., hold_s: _Optional[float] = ...) -> None: ...
+
+class HoldCheckpointsReply(_message.Message):
+    __slots__ = ("topology_id", "held")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    held: _topology_pb2.HeldCheckpoint
+    def __init__(self, topology_id: _Optional[str] = ..., held: _Optional[_Union[_topology_pb2.HeldCheckpoint, _Mapping]] = ...) -> None: ...
 
 class ReadStateReply(_message.Message):
     __slots__ = ("tasks", "next", "topology_id")

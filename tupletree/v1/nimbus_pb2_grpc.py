@@ -129,6 +129,11 @@ class NimbusStub(object):
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.FromString,
                 _registered_method=True)
+        self.HoldCheckpoints = channel.unary_unary(
+                '/tupletree.v1.Nimbus/HoldCheckpoints',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsReply.FromString,
+                _registered_method=True)
         self.GetConfiguration = channel.unary_unary(
                 '/tupletree.v1.Nimbus/GetConfiguration',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
@@ -272,6 +277,15 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldCheckpoints(self, request, context):
+        """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
+        checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
+        an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetConfiguration(self, request, context):
         """What the leader was started with, secrets masked. Deadline: 10 s.
         """
@@ -387,6 +401,11 @@ def add_NimbusServicer_to_server(servicer, server):
                     servicer.ReadState,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.SerializeToString,
+            ),
+            'HoldCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldCheckpoints,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsReply.SerializeToString,
             ),
             'GetConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.GetConfiguration,
@@ -889,6 +908,33 @@ class Nimbus(object):
             '/tupletree.v1.Nimbus/ReadState',
             tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/HoldCheckpoints',
+            tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsReply.FromString,
             options,
             channel_credentials,
             insecure,

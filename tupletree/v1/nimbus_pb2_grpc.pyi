@@ -80,6 +80,11 @@ class NimbusStub:
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
     one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
     """
+    HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]
+    """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
+    checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
+    an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
+    """
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
@@ -129,6 +134,11 @@ class NimbusAsyncStub(NimbusStub):
     ReadState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]  # type: ignore[assignment]
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
     one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+    """
+    HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]  # type: ignore[assignment]
+    """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
+    checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
+    an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
     """
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]  # type: ignore[assignment]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
@@ -284,6 +294,17 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_nimbus_pb2.ReadStateReply, _abc.Awaitable[_nimbus_pb2.ReadStateReply]]:
         """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
         one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+        """
+
+    @_abc_1.abstractmethod
+    def HoldCheckpoints(
+        self,
+        request: _nimbus_pb2.HoldCheckpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.HoldCheckpointsReply, _abc.Awaitable[_nimbus_pb2.HoldCheckpointsReply]]:
+        """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
+        checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
+        an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
         """
 
     @_abc_1.abstractmethod

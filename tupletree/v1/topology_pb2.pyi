@@ -441,6 +441,32 @@ class ComponentError(_message.Message):
     first_task: int
     def __init__(self, component_id: _Optional[str] = ..., task_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., at_unix_s: _Optional[float] = ..., message: _Optional[str] = ..., traceback: _Optional[str] = ..., count: _Optional[int] = ..., first_unix_s: _Optional[float] = ..., ended_worker: bool = ..., first_task: _Optional[int] = ...) -> None: ...
 
+class HeldCheckpoint(_message.Message):
+    __slots__ = ("txid", "tasks", "versions", "refusal")
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TXID_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    txid: int
+    tasks: _containers.ScalarMap[str, int]
+    versions: _containers.ScalarMap[str, int]
+    refusal: str
+    def __init__(self, txid: _Optional[int] = ..., tasks: _Optional[_Mapping[str, int]] = ..., versions: _Optional[_Mapping[str, int]] = ..., refusal: _Optional[str] = ...) -> None: ...
+
 class TaskState(_message.Message):
     __slots__ = ("index", "committed", "entries", "has_more")
     INDEX_FIELD_NUMBER: _ClassVar[int]

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReadTaskStatesRequest(_message.Message):
-    __slots__ = ("topology_id", "component", "indexes", "is_live", "keys", "after", "limit", "max_bytes")
+    __slots__ = ("topology_id", "component", "indexes", "is_live", "keys", "after", "limit", "max_bytes", "is_bulk")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     COMPONENT_FIELD_NUMBER: _ClassVar[int]
     INDEXES_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class ReadTaskStatesRequest(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_BULK_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     component: str
     indexes: _containers.RepeatedScalarFieldContainer[int]
@@ -24,7 +25,22 @@ class ReadTaskStatesRequest(_message.Message):
     after: bytes
     limit: int
     max_bytes: int
-    def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[bytes] = ..., limit: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    is_bulk: bool
+    def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[bytes] = ..., limit: _Optional[int] = ..., max_bytes: _Optional[int] = ..., is_bulk: bool = ...) -> None: ...
+
+class HoldTaskCheckpointsRequest(_message.Message):
+    __slots__ = ("topology_id", "hold_s")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLD_S_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    hold_s: float
+    def __init__(self, topology_id: _Optional[str] = ..., hold_s: _Optional[float] = ...) -> None: ...
+
+class HoldTaskCheckpointsReply(_message.Message):
+    __slots__ = ("held",)
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    held: _topology_pb2.HeldCheckpoint
+    def __init__(self, held: _Optional[_Union[_topology_pb2.HeldCheckpoint, _Mapping]] = ...) -> None: ...
 
 class ReadTaskStatesReply(_message.Message):
     __slots__ = ("tasks",)

@@ -49,6 +49,11 @@ class WorkerStub(object):
                 request_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.FromString,
                 _registered_method=True)
+        self.HoldCheckpoints = channel.unary_unary(
+                '/tupletree.v1.Worker/HoldCheckpoints',
+                request_serializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
@@ -69,6 +74,14 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldCheckpoints(self, request, context):
+        """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
+        here. Deadline: 6 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -81,6 +94,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.ReadState,
                     request_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.SerializeToString,
+            ),
+            'HoldCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldCheckpoints,
+                    request_deserializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +154,33 @@ class Worker(object):
             '/tupletree.v1.Worker/ReadState',
             tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.SerializeToString,
             tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Worker/HoldCheckpoints',
+            tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.SerializeToString,
+            tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.FromString,
             options,
             channel_credentials,
             insecure,

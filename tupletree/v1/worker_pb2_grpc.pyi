@@ -51,6 +51,10 @@ class WorkerStub:
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
     task does not run here, or it or its store does not answer in time. Deadline: 6 s.
     """
+    HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]
+    """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
+    here. Deadline: 6 s.
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
@@ -60,6 +64,10 @@ class WorkerAsyncStub(WorkerStub):
     ReadState: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]  # type: ignore[assignment]
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
     task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+    """
+    HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]  # type: ignore[assignment]
+    """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
+    here. Deadline: 6 s.
     """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
@@ -79,6 +87,16 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_worker_pb2.ReadTaskStatesReply, _abc.Awaitable[_worker_pb2.ReadTaskStatesReply]]:
         """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
         task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+        """
+
+    @_abc_1.abstractmethod
+    def HoldCheckpoints(
+        self,
+        request: _worker_pb2.HoldTaskCheckpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.HoldTaskCheckpointsReply, _abc.Awaitable[_worker_pb2.HoldTaskCheckpointsReply]]:
+        """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
+        here. Deadline: 6 s.
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tupletree._checkpoints.places import namespace_of
-from tupletree._checkpoints.settings import state_id
+from tupletree._checkpoints.settings import awaits_savepoint, state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stored_states import is_positioned
 from tupletree.component import Component, Spout, StatefulBolt
@@ -107,7 +107,8 @@ def namespace_of_task(task: Task) -> str:
     """Return the namespace of a task's state in the stored layout.
 
     Raises:
-        Refused: the component had another number of tasks at the stored checkpoint, and its states were not moved yet.
+        Refused: the component had another number of tasks at the stored checkpoint, and its states were not moved yet;
+            or the topology begins with a savepoint that was not restored yet.
         UnavailableError: the checkpoint cannot be read.
     """
     from tupletree.state.providers import is_durable  # imports the configured provider's dependencies alone
@@ -117,7 +118,9 @@ def namespace_of_task(task: Task) -> str:
     tasks = len(context.component_tasks(component))
     if is_durable(context.conf):
         stored = _stored_checkpoint(task)
+        if awaits_savepoint(context.conf, context.topology_id, stored):
+            raise Refused("the states of the savepoint are not restored yet")
         if stored.tasks.get(component, tasks) != tasks:
             raise Refused(f"the stored checkpoint is of {stored.tasks[component]} tasks, and there are {tasks}")
-        layout = stored.layouts.get(component, 0) if component in stored.tasks else 0
+        layout = stored.layouts.get(component, 0)
     return namespace_of(state_id(context.conf, context.topology_id), component, context.task_index, tasks, layout)

@@ -19,6 +19,7 @@ from tupletree._limits import shown
 from tupletree._wire.codec import encode_value
 from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
 from tupletree.state.answers import (
+    MAX_BULK_BYTES,
     MAX_BYTES,
     Budget,
     TaskAnswer,
@@ -35,6 +36,7 @@ from tupletree.v1 import worker_pb2
 
 from ..core.task import Task
 from .membership import namespace_of_task
+from .on_task import on_task
 from .participant import Participant
 from .task_state import Refused, TaskState
 
@@ -67,7 +69,8 @@ class StateReads:
                 wait.
         """
         states = self._checked(request)
-        budget = Budget(min(request.max_bytes or MAX_BYTES, MAX_BYTES), MAX_BYTES)
+        most = MAX_BULK_BYTES if request.is_bulk else MAX_BYTES
+        budget = Budget(min(request.max_bytes or most, most), most)
         if self._waiting >= MAX_WAITING:
             raise UnavailableError(f"this worker is answering {MAX_WAITING} questions about states; try again")
         self._waiting += 1
@@ -88,7 +91,7 @@ class StateReads:
         if request.keys:
             check_keys(request.keys)
         else:
-            check_limit(request.limit)
+            check_limit(request.limit, is_bulk=request.is_bulk)
             if request.is_live:
                 raise UsageError("live values can only be asked for by key: a list would hold up the task")
         if not request.indexes or (not request.keys and len(request.indexes) > 1):
@@ -132,39 +135,20 @@ class StateReads:
                 self._namespaces[task.task_id] = namespace_of_task(task)
             except Refused as error:
                 raise UnavailableError(
-                    f"the states of {task.component_id!r} are being moved: {error}; try again"
+                    f"the states of {task.component_id!r} are not in place yet: {error}; try again"
                 ) from error
         opened = state.opened
         provider = None if opened is None else opened[0]
         return open_reader(self._namespaces[task.task_id], task.context.conf, provider)
 
     async def _live(self, task: Task, state: TaskState, keys: Sequence[bytes], budget: Budget) -> TaskAnswer:
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[TaskAnswer | BaseException] = loop.create_future()
         decoded = [(key, decode_key(key)) for key in keys]
-
-        def settle(outcome: TaskAnswer | BaseException) -> None:
-            if not answered.done():
-                answered.set_result(outcome)
-
-        def read() -> None:  # on the task's thread; must not raise
-            outcome: TaskAnswer | BaseException
-            try:
-                outcome = _live_values(task, state.opened, decoded, budget)
-            except (Exception, SystemExit) as error:
-                outcome = error
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(settle, outcome)
-
-        assert task.ask_soon is not None
-        task.ask_soon(True, task.context, read)
-        try:
-            outcome = await asyncio.wait_for(answered, LIVE_S)
-        except TimeoutError:
-            raise UnavailableError(
-                f"task {task.context.task_index} of component '{task.component_id}' is in a call of its own for more "
-                f"than {LIVE_S:g} s; ask for committed values, or try again"
-            ) from None
+        outcome = await on_task(
+            task,
+            lambda: _live_values(task, state.opened, decoded, budget),
+            LIVE_S,
+            "ask for committed values, or try again",
+        )
         if isinstance(outcome, TupletreeError):
             raise outcome
         if isinstance(outcome, BaseException):
