@@ -49,6 +49,7 @@ MAX_REPLY_BYTES: Final = 16 * MAX_BYTES
 """Of keys and values in the answer of one worker: keys in a state are of any size, and have to be named."""
 
 CALL_S: Final = 6.0
+BULK_CALL_S: Final = 30.0
 LIST_S: Final = 2.0
 
 Workers = Mapping[str, Sequence[int]]
@@ -97,7 +98,8 @@ class StateQueries:
             reply = await stub.HoldCheckpoints(request, timeout=CALL_S)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"worker at {address}") from None
-        return rpc.HoldCheckpointsReply(topology_id=record.id, held=reply.held)
+        age_s = view.leader_state.quiet_age_s(record.id, len(view.assignment(record.id).workers), view.now_s)
+        return rpc.HoldCheckpointsReply(topology_id=record.id, held=reply.held, quiet_age_s=age_s)
 
     async def close(self) -> None:
         """Close all channels."""
@@ -163,7 +165,8 @@ class StateQueries:
     ) -> worker_pb2.ReadTaskStatesReply:
         stub: Any = WorkerStub(self._channel(view, topology_id, address))
         try:
-            reply: worker_pb2.ReadTaskStatesReply = await stub.ReadState(request, timeout=CALL_S)
+            timeout_s = BULK_CALL_S if request.is_bulk else CALL_S
+            reply: worker_pb2.ReadTaskStatesReply = await stub.ReadState(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"worker at {address}") from None
         fault = fault_of(reply, request)

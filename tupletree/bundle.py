@@ -6,6 +6,7 @@ A bundle is a reproducible ``.tar.gz``: the same contents give the same bytes::
     conf.json          the topology's configuration
     manifest.json      format, Python and tupletree version of the submitter
     requirements.txt   optional: the packages of a virtual environment for the topology
+    savepoint/…        optional: the states that the topology begins with (tupletree/_savepoints/rows.py)
     code/…             files and packages named at submission; on the worker's ``sys.path``
 
 Code travels in two ways. Files and packages named as ``code`` are copied and imported by the worker. Objects of all
@@ -48,6 +49,7 @@ CONF: Final = "conf.json"
 MANIFEST: Final = "manifest.json"
 REQUIREMENTS: Final = "requirements.txt"
 CODE: Final = "code"
+SAVEPOINT: Final = "savepoint"
 FORMAT: Final = 1
 
 _MAX_UNPACKED_BYTES: Final = 4 * 1024**3
@@ -84,8 +86,9 @@ def pack(
     code: Sequence[_PathLike],
     requirements: _PathLike | None,
     out: _PathLike,
+    savepoint: Path | None = None,
 ) -> BundleInfo:
-    """Write a bundle to ``out``.
+    """Write a bundle to ``out``. ``savepoint``: a folder with the files of the savepoint to carry.
 
     Raises:
         UsageError: a code path or the requirements file does not exist, or two code paths have the same name.
@@ -101,6 +104,8 @@ def pack(
             raise UsageError(f"there is no requirements file {requirements}")
         files[REQUIREMENTS] = Path(requirements)
     files |= _code_files(code)
+    if savepoint is not None:
+        files |= {f"{SAVEPOINT}/{file.name}": file for file in savepoint.iterdir()}
     with (
         open(out, "wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed,

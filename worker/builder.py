@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from tupletree._checkpoints.settings import state_id
+from tupletree._checkpoints.settings import SAVEPOINT, state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
@@ -203,6 +203,7 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     task.remake = functools.partial(cloudpickle.loads, component.object)
     if component.id == CHECKPOINT_SPOUT:
         user_object.move_states = functools.partial(_move_states, plan)
+        user_object.restore_states = functools.partial(_restore_states, plan)
     task.participant = build_participant(plan.step_sources(component.id), task, user_object, env)
     return task
 
@@ -211,6 +212,14 @@ def _move_states(plan: Plan, stored: Checkpoint, tasks: Mapping[str, int]) -> tu
     from .checkpoint.redistribution import redistribute  # imports ZooKeeper's client, which only durable states need
 
     return redistribute(functools.partial(_part, plan), state_id(plan.conf, plan.topology_id), stored, tasks)
+
+
+def _restore_states(plan: Plan, stored: Checkpoint, tasks: Mapping[str, int]) -> tuple[Checkpoint, Callable[[], None]]:
+    from .checkpoint.restoring import restore
+
+    id, savepoint = state_id(plan.conf, plan.topology_id), str(plan.conf[SAVEPOINT])
+    part = functools.partial(_part, plan)
+    return restore(part, id, plan.topology_id, savepoint, plan.bundle_dir, stored, tasks)
 
 
 def _part(plan: Plan, component_id: str) -> Part:

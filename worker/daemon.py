@@ -198,6 +198,7 @@ class Worker:
             environment=environment,
             seed=random.getrandbits(64),
             places={task: slot for slot, tasks in first.remote_tasks.items() for task in tasks},
+            bundle_dir=launch.bundle_dir,
         )
         return Engine(plan, first.executors, self._transfer, log_blocking)
 

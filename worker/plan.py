@@ -25,7 +25,8 @@ class Plan:
 
     ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
     by tests, is called with (component, stream, values) for every emitted tuple. ``places``: the worker that runs each
-    remote task at the start; tuples for tasks of one worker travel together.
+    remote task at the start; tuples for tasks of one worker travel together. ``bundle_dir``: the unpacked bundle; "" if
+    there is none.
     """
 
     topology_id: str
@@ -37,6 +38,7 @@ class Plan:
     seed: int
     observer: Observer | None = None
     places: Mapping[int, Hashable] = field(default_factory=dict)
+    bundle_dir: str = ""
     graph: ComponentGraph = field(init=False, repr=False)
     fields: Mapping[tuple[str, str], tuple[str, ...]] = field(init=False, repr=False)  # of each component's streams
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)

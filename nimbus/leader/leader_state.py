@@ -95,6 +95,16 @@ class LeaderState:
         """Number of trees and tuples in flight, by the latest reports of a topology's workers."""
         return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
 
+    def quiet_age_s(self, topology_id: str, workers: int, now_s: float) -> float | None:
+        """Return the age of the oldest report if all workers of a topology are quiet by their latest, else None.
+
+        Quiet: spouts are deactivated, and nothing is in flight. ``workers``: their number.
+        """
+        found = [one for key, one in self.reports.items() if key[0] == topology_id]
+        if len(found) < workers or any(not one.report.paused or one.report.unfinished for one in found):
+            return None
+        return max((now_s - one.at_s for one in found), default=0.0)
+
     def latest(self, topology_id: str, task_id: int) -> rpc.TaskStats | None:
         """Return the last report of a task to this leader."""
         kept = self._statistics.get(topology_id)

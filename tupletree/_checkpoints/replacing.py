@@ -18,17 +18,11 @@ Made = tuple[Checkpoint, Callable[[], None]]
 """The checkpoint to store, and a function that removes the earlier states, to be called afterwards."""
 
 MoveStates = Callable[[Checkpoint, Mapping[str, int]], Made]
-"""Divides the states of components among other numbers of tasks (worker/checkpoint/redistribution.py).
+"""Makes the states of components anew: divided among other numbers of tasks (worker/checkpoint/redistribution.py), or
+those of the savepoint that the topology begins with (worker/checkpoint/restoring.py).
 
-Takes the stored checkpoint and the present numbers of tasks. Raises UsageError if a state cannot be divided,
+Takes the stored checkpoint and the present numbers of tasks. Raises UsageError if the states cannot be made,
 UnavailableError if a store cannot be reached, and AuthorityError if a state was opened by others meanwhile.
-"""
-
-RestoreStates = Callable[[Checkpoint, Mapping[str, int], Mapping[str, int]], Made]
-"""Writes the states of the savepoint that the topology begins with (worker/checkpoint/restoring.py).
-
-Takes the stored checkpoint, the present numbers of tasks, and the ``state_version`` of components where it is not 1.
-Raises as MoveStates.
 """
 
 

@@ -33,7 +33,7 @@ from tupletree._checkpoints.coordinator import (
 )
 from tupletree._checkpoints.metrics import register_metrics
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, owner_of
-from tupletree._checkpoints.replacing import MoveStates, RestoreStates, replace_states
+from tupletree._checkpoints.replacing import MoveStates, replace_states
 from tupletree._checkpoints.settings import awaits_savepoint, check_settings, interval_s, state_id, stored_versions
 from tupletree._checkpoints.steps import STREAM, Action, Step
 from tupletree._log import event
@@ -77,7 +77,7 @@ class CheckpointSpout(Spout):
     """
 
     move_states: MoveStates | None = None
-    restore_states: RestoreStates | None = None
+    restore_states: MoveStates | None = None
     versions: Mapping[str, int] = MappingProxyType({})  # of the class: spouts of earlier submissions have none
     providers: Mapping[str, str] = MappingProxyType({})
 
@@ -333,7 +333,7 @@ class CheckpointSpout(Spout):
     def _restore(self, record: CheckpointRecord) -> None:
         """Write the states of the savepoint, and store that this is done. Raises as ``_move``."""
         assert self.restore_states is not None
-        make = partial(self.restore_states, record.checkpoint, self._tasks, self._versions)
+        make = partial(self.restore_states, record.checkpoint, self._tasks)
         replace_states("states.restored", self.state_id, record, make, self._clock)
 
     def _refuse(self, error: UsageError) -> None:

@@ -51,7 +51,8 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "rebalance": _Entry("tupletree.cli.rebalance", "Change workers and executors, and redistribute them."),
         "kill": _Entry("tupletree.cli.kill", "Stop topologies and remove them."),
         "dead-letters": _Entry("tupletree.cli.dead_letters", "Show, replay and drop messages that were given up."),
-        "state": _Entry("tupletree.cli.state", "Show values of a stateful component, committed or live."),
+        "savepoint": _Entry("tupletree.cli.savepoint", "Write all states and positions to files."),
+        "state": _Entry("tupletree.cli.state", "Show or export values of a stateful component."),
         "restart-worker": _Entry("tupletree.cli.restart_worker", "Restart one worker of a topology."),
     },
     "Debugging a running topology": {

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tupletree.cli.options import complete_components, conf_options, json_option, name_argument, nimbus_option
+from tupletree.cli.options import (
+    client_options,
+    complete_components,
+    conf_options,
+    json_option,
+    name_argument,
+    nimbus_option,
+)
 from tupletree.cli.output import print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from tupletree.client import StateAnswer, StateEntry
+    from tupletree.client import NimbusClient, StateAnswer, StateEntry
 
 _MAX_CELL: Final = 100
 
@@ -28,7 +35,7 @@ Command = Callable[..., Any]
 @click.argument("component", shell_complete=complete_components)
 @click.pass_context
 def command(ctx: click.Context, name: str, component: str) -> None:
-    """Show the values that the tasks of a stateful component keep.
+    """Show or export the values that the tasks of a stateful component keep.
 
     The values are those of the last checkpoint, unless --live is given. The workers of the component answer, so the
     topology must run; --direct reads the store of the states instead, also when the topology is down or gone.
@@ -43,6 +50,7 @@ def command(ctx: click.Context, name: str, component: str) -> None:
       tupletree state words count get apple --live          uncommitted, as the bolt has it now
       tupletree state words join get --json-keys '["apple", 5]'
       tupletree state words count list --limit 20
+      tupletree state words count export counts.parquet     all entries, of one checkpoint
       tupletree state words count get apple --direct -c topology.state.provider=redis \\
           -c 'topology.state.provider.config={"url": "redis://127.0.0.1:6379/0"}'
     """
@@ -103,6 +111,23 @@ def list_command(place: tuple[str, str], /, limit: int, after: str, as_json: boo
     _print(answer, False)
     if answer.next:
         click.echo(f"more: --after {answer.next}")
+
+
+@command.command("export")
+@click.argument("file", metavar="FILE.parquet|.csv|.jsonl")
+@json_option
+@client_options
+@click.pass_obj
+def export_command(place: tuple[str, str], /, client: NimbusClient, file: str, as_json: bool) -> None:
+    """Write all committed keys and values to a file, of one checkpoint.
+
+    No checkpoint begins while the state is read, so acks wait for a moment.
+    """
+    txid, count = client.export_state(*place, file)
+    if as_json:
+        print_json({"name": place[0], "component": place[1], "file": file, "checkpoint": txid, "entries": count})
+        return
+    click.echo(f"{count:,} entries of checkpoint {txid} are in {file}")
 
 
 @contextmanager

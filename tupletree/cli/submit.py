@@ -53,6 +53,12 @@ def filter_options(function: F) -> F:
 @file_options
 @click.option("--name", help="Name of the topology; default: the file's name without .py, or that in the YAML.")
 @click.option("--inactive", is_flag=True, help="Start with the spouts deactivated.")
+@click.option(
+    "--from-savepoint",
+    metavar="DIR",
+    help="Begin with the states and positions of a savepoint: a directory, or an address such as s3://bucket/folder.",
+)
+@click.option("--allow-lost-state", is_flag=True, help="Leave behind states of the savepoint that FILE does not have.")
 @nimbus_option
 @json_option
 @conf_options
@@ -64,6 +70,8 @@ def command(
     filter_file: str | None,
     env_filter: bool,
     inactive: bool,
+    from_savepoint: str | None,
+    allow_lost_state: bool,
     seeds: str | None,
     as_json: bool,
     conf_path: str | None,
@@ -84,6 +92,7 @@ def command(
       tupletree submit word_count.py:make --name wc -c topology.workers=2 -c topology.max.spout.pending=1000
       tupletree submit app.py --include mypackage/ --requirements requirements.txt --inactive
       tupletree submit topology.yaml --filter production.properties
+      tupletree submit word_count.py --from-savepoint words-12
     """
     from tupletree.cli.topology_file import load_topology
 
@@ -98,6 +107,8 @@ def command(
             requirements=requirements,
             inactive=inactive,
             progress=progress,
+            from_savepoint=from_savepoint,
+            allow_lost_state=allow_lost_state,
         )
     if as_json:
         print_json({"name": name or stem, "id": topology_id})

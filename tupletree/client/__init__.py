@@ -69,6 +69,7 @@ from tupletree.client.results.topology import (
     TopologyVersion,
     WorkerAssignment,
 )
+from tupletree.client.savepoints import Savepoint
 from tupletree.client.states import StateClient, StoredStates
 from tupletree.client.upload import Progress
 
@@ -98,6 +99,7 @@ __all__ = [
     "ProfileChunk",
     "Progress",
     "Result",
+    "Savepoint",
     "SearchEnd",
     "ShardAssignment",
     "ShardSummary",

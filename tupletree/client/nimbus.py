@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
 
-from tupletree._checkpoints.settings import check_needs
+from tupletree._checkpoints.settings import SAVEPOINT, check_needs
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.status import from_rpc_error
 from tupletree.client.conf_calls import ConfCalls
@@ -16,6 +19,7 @@ from tupletree.client.requests import request_of, seconds
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
+from tupletree.client.savepoints import SavepointCalls, carried
 from tupletree.client.supervisors import SupervisorCalls
 from tupletree.client.update_calls import UpdateCalls
 from tupletree.client.upload import AnyPath, Progress, packed, warn_of_spouts
@@ -28,7 +32,7 @@ _CALL_S: Final = 10.0
 _RESTART_S: Final = 15.0
 
 
-class NimbusClient(ConfCalls, UpdateCalls, SupervisorCalls):
+class NimbusClient(ConfCalls, UpdateCalls, SavepointCalls, SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
@@ -49,6 +53,8 @@ class NimbusClient(ConfCalls, UpdateCalls, SupervisorCalls):
         requirements: AnyPath | None = None,
         inactive: bool = False,
         progress: Progress | None = None,
+        from_savepoint: AnyPath | None = None,
+        allow_lost_state: bool = False,
     ) -> str:
         """Upload a topology, start it, and return its topology id.
 
@@ -60,24 +66,43 @@ class NimbusClient(ConfCalls, UpdateCalls, SupervisorCalls):
             code: files and packages that the workers import. Classes of other local modules are pickled by value.
             requirements: a requirements.txt; the workers then run in a virtual environment with these packages.
             inactive: do not call ``next_tuple`` on any spout until ``activate``.
+            from_savepoint: the directory or address of a savepoint: states and positions begin with it, instead of what
+                is stored under the state id.
+            allow_lost_state: the savepoint may have states that the topology does not have; they are left behind.
 
         Raises:
             NameInUseError: a topology with that name is alive.
             ConfigError: a key is unknown, has an invalid value, or belongs to the cluster; or a sink that writes with
                 checkpoints needs a durable state provider, and neither the topology nor the cluster has one.
             TopologyError: a component cannot be pickled.
-            UsageError: the name is invalid, or a path does not exist.
+            UsageError: the name is invalid, a path does not exist, or the topology cannot begin with the savepoint.
             UnavailableError: there is no leader, or the leader was lost during the call. In the second case, ``list``
                 shows whether the topology was accepted.
         """
         check_topology_name(name)
         settings = self._checked_settings(topology, conf or {})
-        with packed(name, topology, settings, code, requirements) as upload:
+        with contextlib.ExitStack() as stack:
+            carried = None
+            if from_savepoint is not None:
+                carried = stack.enter_context(
+                    self._carried(os.fspath(from_savepoint), topology, settings, allow_lost_state)
+                )
+            upload = stack.enter_context(packed(name, topology, settings, code, requirements, carried))
             upload.header.inactive = inactive
             requests = upload.requests(progress)
             reply = self._call(lambda stub: stub.Submit(requests, timeout=upload.timeout_s), retry=False)
         warn_of_spouts(topology)
         return reply.topology_id
+
+    @contextlib.contextmanager
+    def _carried(
+        self, address: str, topology: Topology, settings: dict[str, Any], allow_lost_state: bool
+    ) -> Iterator[Path]:
+        """Yield a folder with the rows of a savepoint, and add it to the settings. Raises UsageError."""
+        conf = {**merge(defaults(), self.configuration()), **settings}
+        with carried(address, topology.outline(), conf, allow_lost=allow_lost_state) as (folder, id):
+            settings[SAVEPOINT] = id
+            yield folder
 
     def _checked_settings(self, topology: Topology, conf: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings to submit a topology with. Raises UsageError; ConfigError if one is wrong or missing."""

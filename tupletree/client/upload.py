@@ -52,12 +52,20 @@ class Upload:
 
 @contextmanager
 def packed(
-    name: str, topology: Topology, settings: Mapping[str, Any], code: Sequence[AnyPath], requirements: AnyPath | None
+    name: str,
+    topology: Topology,
+    settings: Mapping[str, Any],
+    code: Sequence[AnyPath],
+    requirements: AnyPath | None,
+    savepoint: Path | None = None,
 ) -> Iterator[Upload]:
-    """Pack a topology for the time of the ``with`` block. Raises TopologyError or UsageError."""
+    """Pack a topology for the time of the ``with`` block. Raises TopologyError or UsageError.
+
+    ``savepoint``: a folder with the files of the savepoint to carry.
+    """
     with tempfile.TemporaryDirectory(prefix="tupletree-") as directory:
         path = Path(directory, "bundle.tar.gz")
-        info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, path)
+        info = bundle.pack(bundle.portable_spec(topology, code), settings, code, requirements, path, savepoint)
         header = nimbus_pb2.SubmitHeader(
             name=name,
             conf_json=encode_conf(settings),

@@ -38,6 +38,7 @@ TopologyConf = TypedDict(
         "topology.state.provider": str | None,
         "topology.state.provider.config": Any,
         "topology.state.id": str | None,
+        "topology.state.savepoint": str | None,
         "topology.state.checkpoint.interval.ms": int,
         "topology.state.checkpoint.aligned": bool,
         "transactional.zookeeper.root": str,
@@ -118,6 +119,8 @@ class TopologyKeys:
     """Options of the state provider, as a mapping or a JSON string."""
     TOPOLOGY_STATE_ID: Final = "topology.state.id"
     """Id of stored states and checkpoints: a topology with the same id continues; null: the topology's name."""
+    TOPOLOGY_STATE_SAVEPOINT: Final = "topology.state.savepoint"
+    """The savepoint that the states begin with; set by tupletree submit --from-savepoint, which brings it along."""
     TOPOLOGY_STATE_CHECKPOINT_INTERVAL_MS: Final = "topology.state.checkpoint.interval.ms"
     """Pause between two checkpoints; values below 100 count as 100."""
     TOPOLOGY_STATE_CHECKPOINT_ALIGNED: Final = "topology.state.checkpoint.aligned"

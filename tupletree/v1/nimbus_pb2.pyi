@@ -574,12 +574,14 @@ class HoldCheckpointsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., hold_s: _Optional[float] = ...) -> None: ...
 
 class HoldCheckpointsReply(_message.Message):
-    __slots__ = ("topology_id", "held")
+    __slots__ = ("topology_id", "held", "quiet_age_s")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    QUIET_AGE_S_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     held: _topology_pb2.HeldCheckpoint
-    def __init__(self, topology_id: _Optional[str] = ..., held: _Optional[_Union[_topology_pb2.HeldCheckpoint, _Mapping]] = ...) -> None: ...
+    quiet_age_s: float
+    def __init__(self, topology_id: _Optional[str] = ..., held: _Optional[_Union[_topology_pb2.HeldCheckpoint, _Mapping]] = ..., quiet_age_s: _Optional[float] = ...) -> None: ...
 
 class ReadStateReply(_message.Message):
     __slots__ = ("tasks", "next", "topology_id")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-from tupletree._checkpoints.spout import CheckpointSpout
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._limits import shown
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import worker_pb2
@@ -14,6 +14,9 @@ from tupletree.v1 import worker_pb2
 from ..core.spout_task import SpoutTask
 from ..core.task import Task
 from .on_task import on_task
+
+if TYPE_CHECKING:
+    from tupletree._checkpoints.spout import CheckpointSpout  # imports ZooKeeper's client
 
 MAX_HOLD_S: Final = 60.0
 _ANSWER_S: Final = 5.0
@@ -24,7 +27,7 @@ class Holding:
 
     def __init__(self, topology_id: str, tasks: Iterable[Task]) -> None:
         self._topology_id = topology_id
-        spouts = (one for one in tasks if isinstance(one, SpoutTask) and isinstance(one.spout, CheckpointSpout))
+        spouts = (one for one in tasks if isinstance(one, SpoutTask) and one.component_id == CHECKPOINT_SPOUT)
         self._task = next(spouts, None)
 
     async def hold(self, request: worker_pb2.HoldTaskCheckpointsRequest) -> worker_pb2.HoldTaskCheckpointsReply:
@@ -43,8 +46,7 @@ class Holding:
         task = self._task
         if task is None:
             raise UnavailableError("the checkpoint spout does not run in this worker")
-        spout = task.spout
-        assert isinstance(spout, CheckpointSpout)
+        spout = cast("CheckpointSpout", task.spout)
         if not task.is_open:
             raise UnavailableError("the checkpoint spout is not open yet; try again")
         held = await on_task(task, lambda: spout.hold(request.hold_s), _ANSWER_S, "try again")

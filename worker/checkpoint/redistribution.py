@@ -76,9 +76,9 @@ def redistribute(
             continue
         if not is_divisible(part.component):
             raise refusal(id, stored.tasks[id], changed[id], f"a {type(part.component).__name__} cannot divide it")
-        earlier = _names(state_id, id, stored.tasks[id], layouts.get(id, 0))
+        earlier = names_of(state_id, id, stored.tasks[id], layouts.get(id, 0))
         layouts[id] = txid
-        _move(part, stored, txid, earlier, _names(state_id, id, changed[id], txid))
+        _move(part, stored, txid, earlier, names_of(state_id, id, changed[id], txid))
         removals += [partial(remove_state, name, part.context.conf, part.context) for name in earlier]
 
     def remove_earlier() -> None:
@@ -88,7 +88,8 @@ def redistribute(
     return replace(stored, tasks={**stored.tasks, **changed}, layouts=layouts), remove_earlier
 
 
-def _names(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
+def names_of(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
+    """Return the namespaces of the states of all tasks of a component."""
     return [namespace_of(state_id, component, index, tasks, layout) for index in range(tasks)]
 
 
@@ -100,28 +101,29 @@ def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], nam
         assert isinstance(part.component, StatefulBolt)
         contents = _divided(Division(part.component, part, len(earlier), len(names)), before, len(names))
     for name, content in zip(names, contents, strict=True):
-        with _opened(part, name) as state:
+        with opened(part, name) as state:
             if state.committed != txid:
                 state.rollback()  # what a try before this one has prepared
-                _fill(state, content, txid)
+                fill(state, content, txid)
 
 
 def _settled(part: Part, stored: Checkpoint, txid: int, names: Sequence[str]) -> Iterator[State]:
     """Yield the states of before, at the stored checkpoint. One is open at a time: a process may open few files."""
     for name in names:
-        with _opened(part, name) as state:
+        with opened(part, name) as state:
             _settle(name, state, stored, txid)
             yield state
 
 
 @contextmanager
-def _opened(part: Part, name: str) -> Iterator[State]:
+def opened(part: Part, name: str) -> Iterator[State]:
+    """Open a state for the time of a ``with`` block."""
     _, state = open_state(name, part.context.conf, part.context)
     with closing(state):
         yield state
 
 
-def _fill(state: State, content: Content, txid: int) -> None:
+def fill(state: State, content: Content, txid: int) -> None:
     """Write the entries of a new state, and commit them."""
     if isinstance(state, BufferedState):
         plain = {encode_value(key): encode_value(value) for key, value in content.entries.items()}
@@ -149,6 +151,16 @@ def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid:
 
 def _joined(part: Part, spout: Spout, before: Iterable[State], tasks: int, tasks_after: int) -> Sequence[Content]:
     positions = [state.get(POSITION) for state in before if POSITION in state]  # one that was never open has none
+    return positions_joined(part, spout, positions, tasks, tasks_after)
+
+
+def positions_joined(
+    part: Part, spout: Spout, positions: Sequence[Any], tasks: int, tasks_after: int
+) -> Sequence[Content]:
+    """Return the states of a spout's new tasks, which all begin with the joined positions of the old ones.
+
+    Raises TopologyError if the spout cannot join them.
+    """
     if not positions:
         return [Content() for _ in range(tasks_after)]
     try:
@@ -202,16 +214,19 @@ def _add_encoded(
 
 
 class Division:
-    """The rule by which the entries of a bolt's state are divided among its tasks."""
+    """The rule by which the entries of a bolt's state are divided among its tasks.
 
-    def __init__(self, bolt: StatefulBolt, part: Part, before: int, after: int) -> None:
+    ``is_placed``: the entries are those of tasks; otherwise another program wrote them, by the keys of the grouping.
+    """
+
+    def __init__(self, bolt: StatefulBolt, part: Part, before: int, after: int, *, is_placed: bool = True) -> None:
         self.bolt = bolt
         self._component = part.context.component_id
         self._groupings = list(dict.fromkeys(map(tuple, part.groupings)))
         self._before = before
         self._after = after
         self._hash = KeyHash()
-        self._is_unknown = before == 1 and not has_known_keys(bolt)
+        self._is_unknown = is_placed and before == 1 and not has_known_keys(bolt)
         self._takes_texts = type(bolt).values_of_key is StatefulBolt.values_of_key and all(
             len(fields) == 1 for fields in self._groupings
         )

@@ -20,9 +20,9 @@ class Total(StatefulBolt):
         self.collector.ack(tup)
 
 
-def counted_lines(files: str) -> Topology:
+def counted_lines(files: str, readers: int = 2, counters: int = 2) -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("lines", FileSpout(files), 2)
-    builder.set_bolt("count", Count(), 2).fields_grouping("lines", ["line"])
+    builder.set_spout("lines", FileSpout(files), readers)
+    builder.set_bolt("count", Count(), counters).fields_grouping("lines", ["line"])
     builder.set_bolt("total", Total()).shuffle_grouping("lines")
     return builder.create_topology()

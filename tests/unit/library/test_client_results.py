@@ -55,6 +55,8 @@ UNPACKED = {  # replies that a method of the client takes apart, with all their 
     "ListLogsReply": {"files"},
     "SearchLogReply": {"match", "end"},
     "DumpStacksReply": {"text"},
+    "HoldCheckpointsReply": {"topology_id", "held", "quiet_age_s"},  # to a Held, of client/savepoint_pages.py
+    "HeldCheckpoint": {"txid", "tasks", "versions", "refusal"},
     "ReadStateReply": {"tasks", "next", "topology_id"},  # to a StateAnswer
     "TaskState": {"index", "committed", "entries", "has_more"},
     "StateEntry": {"key", "value", "size"},

@@ -1,0 +1,94 @@
+"""A savepoint is taken under load, and another topology goes on from it: exactly once, with other numbers of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from counted_lines import counted_lines
+from test_rebalanced_tasks import counts, has_all, stored, write
+
+from tests.integration.control.conftest import Console
+from tupletree._wire.codec import decode_value
+from tupletree.testing import DevCluster, wait_until
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(supervisors=1, slots=3, ackers=1) as running:
+        yield running
+
+
+def conf_of(directory: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "topology.workers": 2,
+        "topology.state.checkpoint.aligned": True,
+        "topology.state.checkpoint.interval.ms": 200,
+        "topology.message.timeout.secs": 10,
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(directory)},
+        **more,
+    }
+
+
+def ends(cluster: DevCluster) -> None:
+    wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="the workers end")
+
+
+def entries(place: Path, component: str) -> dict[Any, Any]:
+    rows = pq.read_table(place / f"{component}.parquet").to_pylist()
+    return {decode_value(row["key"]): decode_value(row["value"]) for row in rows}
+
+
+def test_a_topology_goes_on_from_a_savepoint_with_other_tasks(
+    cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    console = Console(cluster, capsys)
+    logs, place = tmp_path / "logs", tmp_path / "kept"
+    logs.mkdir()
+    written = write(logs)
+    cluster.client.submit("lines", counted_lines(f"{logs}/*.txt"), conf_of(tmp_path / "states"))
+    wait_until(lambda: stored(cluster).txid >= 1, 60, what="a checkpoint is stored")
+    written += write(logs)
+    shown = console.json("savepoint", "lines", "--to", place)
+    manifest = json.loads((place / "savepoint.json").read_text())
+    assert shown["checkpoint"] == manifest["checkpoint"]
+    assert shown["entries"] == {id: part["entries"] for id, part in manifest["components"].items()}
+    assert [one["files"] for one in manifest["components"].values()] == [
+        "count.parquet",
+        "lines.parquet",
+        "total.parquet",
+    ]
+    assert entries(place, "total")["total"] == sum(entries(place, "count").values()), "one checkpoint of all"
+    assert len(manifest["positions"]["lines"]) == 2
+    assert "there is a savepoint at" in console.refusal("savepoint", "lines", "--to", place)
+
+    written += write(logs)  # the savepoint knows nothing of these
+    txid = stored(cluster).txid
+    wait_until(lambda: stored(cluster).txid > txid + 2 and has_all(cluster), 60, what="checkpoints go on")
+    cluster.client.kill("lines", wait_secs=0)
+    ends(cluster)
+
+    topology = counted_lines(f"{logs}/*.txt", readers=3, counters=5)
+    other = conf_of(tmp_path / "other")
+    cluster.client.submit("lines", topology, other, from_savepoint=place)
+    cluster_kills_a_worker(cluster)
+    written += write(logs)
+    wait_until(lambda: stored(cluster).tasks == {"count": 5, "lines": 3, "total": 1}, 60, what="they are restored")
+    wait_until(lambda: has_all(cluster), 60, what="all lines are read")
+    cluster.client.savepoint("lines", tmp_path / "end", kill=True)
+    ends(cluster)
+    assert Counter(entries(tmp_path / "end", "count")) == written
+    assert entries(tmp_path / "end", "total") == {"total": written.total()}
+    assert sum(counts(other, stored(cluster)), Counter()) == written
+
+
+def cluster_kills_a_worker(cluster: DevCluster) -> None:
+    """Kill -9 the first worker that is there, while it restores the states."""
+    wait_until(lambda: [one for one in cluster.processes if one.role == "worker"], 60, what="a worker starts")
+    cluster.kill("worker", 0)

@@ -1,0 +1,222 @@
+"""Files of a savepoint, in a directory or at an address of a store such as ``s3://bucket/savepoints/one``.
+
+Addresses are those of PyArrow's file systems: s3, gs, abfs, hdfs, file. Rows are written as Parquet:
+
+    task        int32    the index of the task
+    key, value  binary   encoded, as the task stores them
+    key_json, value_json string   the same, for people and programs: the plain form of docs/rest.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from tupletree._extras import PYARROW, imported
+from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part, decoded
+from tupletree._savepoints.rows import Row
+from tupletree._wire.codec import encode_value
+from tupletree._wire.plain_form import shown_form
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
+from tupletree.keyed.progress import entry_of
+from tupletree.state.value_buffer import check_key
+
+BATCH_ROWS: Final = 50_000
+_USER: Final = "a savepoint"
+
+
+def pyarrow(module: str = "pyarrow") -> Any:
+    """Return PyArrow, or a module of it. Raises UsageError with the command that installs it."""
+    return imported(module, PYARROW, _USER)
+
+
+class Place:
+    """A directory for one savepoint. ``address``: a path, or an address with a scheme. Raises UsageError."""
+
+    def __init__(self, address: str) -> None:
+        fs = pyarrow("pyarrow.fs")
+        self.address = address.rstrip("/") or address
+        try:
+            if "://" in address:
+                self._fs, path = fs.FileSystem.from_uri(address)
+            else:
+                self._fs, path = fs.LocalFileSystem(), address
+        except Exception as error:  # of many types: an unknown scheme, a store that this PyArrow was built without
+            raise UsageError(f"{address} cannot be used for a savepoint: {error}") from error
+        self._path = path.rstrip("/") or path
+        self._kind = fs.FileType
+        self._selector = fs.FileSelector
+
+    def has_manifest(self) -> bool:
+        """True if there is a savepoint."""
+        with self._errors():
+            return bool(self._fs.get_file_info(self._of(FILE)).type == self._kind.File)
+
+    def read_manifest(self) -> Manifest:
+        """Return the manifest. Raises UsageError if there is none, or it is not one."""
+        if not self.has_manifest():
+            raise UsageError(f"there is no savepoint at {self.address}: it has no {FILE}")
+        with self._errors(), self._fs.open_input_stream(self._of(FILE)) as file:
+            data = file.read()
+        try:
+            return decoded(data.decode(), self.address)
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{self.address}: {FILE} is not a text in UTF-8: {error}") from None
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write the manifest, which makes the other files a savepoint."""
+        with self._errors(), self._fs.open_output_stream(self._of(FILE)) as file:
+            file.write(manifest.encoded().encode())
+
+    def create(self) -> None:
+        """Create the directory, if there is none."""
+        with self._errors():
+            self._fs.create_dir(self._path, recursive=True)
+
+    @contextlib.contextmanager
+    def writer(self, name: str) -> Iterator[ParquetRows]:
+        """Yield a writer of rows to a file, which takes the place of one of that name."""
+        with self._errors(), self._fs.open_output_stream(self._of(name)) as file:
+            rows = ParquetRows(file)
+            try:
+                yield rows
+            finally:
+                rows.close()
+
+    def read_rows(self, id: str, part: Part, state_form: str) -> Iterator[Row]:
+        """Yield the rows of a component, encoded. ``state_form``: that of the program.
+
+        Raises UsageError if there are no files, or they do not have the columns or values of a savepoint.
+        """
+        for path in self._files(part.files):
+            where = f"{self.address}: component '{id}', {posixpath.basename(path)}"
+            with self._errors(), self._fs.open_input_file(path) as file:
+                read = _encoded_rows if part.rows == ENCODED else _plain_rows
+                yield from read(_parquet(file, where), where, state_form)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files that an attempt has left, as far as that is possible."""
+        for name in names:
+            with contextlib.suppress(Exception):
+                self._fs.delete_file(self._of(name))
+
+    def _files(self, name: str) -> list[str]:
+        path = self._of(name)
+        with self._errors():
+            if self._fs.get_file_info(path).type == self._kind.File:
+                return [path]
+            found = self._fs.get_file_info(self._selector(path, allow_not_found=True, recursive=True))
+        files = sorted(
+            one.path
+            for one in found
+            if one.type == self._kind.File and not posixpath.basename(one.path).startswith(("_", "."))
+        )
+        if not files:
+            raise UsageError(f"{self.address}: there is no file {name}")
+        return files
+
+    def _of(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TupletreeError:
+            raise
+        except OSError as error:
+            raise UnavailableError(f"{self.address}: {error}") from error
+
+
+class ParquetRows:
+    """Writes encoded rows as Parquet, some ten thousand at a time."""
+
+    def __init__(self, file: Any) -> None:
+        pa = pyarrow()
+        self._schema = pa.schema(
+            [
+                ("task", pa.int32()),
+                ("key", pa.binary()),
+                ("value", pa.binary()),
+                ("key_json", pa.string()),
+                ("value_json", pa.string()),
+            ]
+        )
+        self._table = pa.Table
+        self._writer = pyarrow("pyarrow.parquet").ParquetWriter(file, self._schema)
+        self.entries = 0
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write some rows."""
+        if not rows:
+            return
+        tasks, keys, values = zip(*rows, strict=True)
+        columns = [tasks, keys, values, [*map(json_of, keys)], [*map(json_of, values)]]
+        self._writer.write_table(self._table.from_arrays(
+            [pyarrow().array(column, field.type) for column, field in zip(columns, self._schema, strict=True)],
+            schema=self._schema,
+        ))  # fmt: skip
+        self.entries += len(rows)
+
+    def close(self) -> None:
+        """Write what a Parquet file ends with."""
+        self._writer.close()
+
+
+def json_of(encoded: bytes) -> str:
+    """Return the plain form of an encoded value as JSON."""
+    return json.dumps(shown_form(encoded), ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def _parquet(file: Any, where: str) -> Any:
+    try:
+        return pyarrow("pyarrow.parquet").ParquetFile(file)
+    except ValueError as error:  # ArrowInvalid
+        raise UsageError(f"{where} is not a Parquet file: {error}") from error
+
+
+def _columns(file: Any, where: str, names: Sequence[str]) -> Iterator[list[Any]]:
+    missing = [name for name in names if name not in file.schema_arrow.names]
+    if missing:
+        raise UsageError(f"{where} has no column {missing[0]}; it has {', '.join(file.schema_arrow.names)}")
+    for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
+        yield [batch.column(batch.schema.get_field_index(name)) for name in names]
+
+
+def _encoded_rows(file: Any, where: str, state_form: str) -> Iterator[Row]:
+    for columns in _columns(file, where, ["task", "key", "value"]):
+        for task, key, value in zip(*(column.to_pylist() for column in columns), strict=True):
+            if (task is not None and type(task) is not int) or type(key) is not bytes or type(value) is not bytes:
+                raise UsageError(f"{where}: the columns task, key and value are numbers, bytes and bytes")
+            yield task, key, value
+
+
+def _plain_rows(file: Any, where: str, state_form: str) -> Iterator[Row]:
+    for keys, values in _columns(file, where, ["key", "value"]):
+        for key, value in zip(_python(keys), _python(values), strict=True):
+            made = tuple(key.values()) if type(key) is dict else tuple(key) if type(key) is list else key
+            try:
+                check_key("", made)
+                entry = entry_of(made) if state_form == "KeyedProcess" else made
+                yield None, encode_value(entry), encode_value(value)
+            except TupletreeError as error:
+                reason = str(error).removeprefix("state '': ")
+                raise UsageError(f"{where}: the entry of key {str(key)[:100]} cannot be stored: {reason}") from None
+
+
+def _python(column: Any) -> Iterator[Any]:
+    """Yield the values of a column; those of a map are dicts."""
+    types = pyarrow("pyarrow.types")
+    has_maps = types.is_nested(column.type) and "map<" in str(column.type)
+    return iter(column.to_pylist(maps_as_pydicts="strict") if has_maps else column.to_pylist())
+
+
+def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows, some ten thousand at a time."""
+    left = iter(rows)
+    while batch := list(islice(left, BATCH_ROWS)):
+        yield batch
