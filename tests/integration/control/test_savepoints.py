@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from counted_lines import counted_lines
@@ -15,6 +16,7 @@ from test_rebalanced_tasks import counts, has_all, stored, write
 
 from tests.integration.control.conftest import Console
 from tupletree._wire.codec import decode_value
+from tupletree.errors import NotFoundError, UsageError
 from tupletree.testing import DevCluster, wait_until
 
 
@@ -86,6 +88,53 @@ def test_a_topology_goes_on_from_a_savepoint_with_other_tasks(
     assert Counter(entries(tmp_path / "end", "count")) == written
     assert entries(tmp_path / "end", "total") == {"total": written.total()}
     assert sum(counts(other, stored(cluster)), Counter()) == written
+
+
+def test_history_that_another_program_has_counted_is_where_a_topology_begins(
+    cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    console = Console(cluster, capsys)
+    logs, history = tmp_path / "logs", tmp_path / "history"
+    logs.mkdir()
+    before = {f"{line % 40} of {number}": line for line in range(40) for number in range(5)}
+    (history / "count").mkdir(parents=True)
+    pq.write_table(pa.table({"key": list(before), "value": list(before.values())}), history / "count/part-0.parquet")
+    (history / "savepoint.json").write_text('{"tupletree_savepoint": 1, "components": {"count": {"files": "count"}}}')
+    written = write(logs)
+    topology = counted_lines(f"{logs}/*.txt", counters=3)
+    cluster.client.submit("lines", topology, conf_of(tmp_path / "states"), from_savepoint=history)
+    wait_until(lambda: stored(cluster).txid > 1 and has_all(cluster), 60, what="all lines are read")
+
+    name = tmp_path / "counts.jsonl"
+    txid = stored(cluster).txid
+    wait_until(lambda: stored(cluster).txid > txid + 2, 30, what="a checkpoint has all of them")
+    shown = console.json("state", "lines", "count", "export", name)
+    found = {one["key"]: one["value"] for one in map(json.loads, name.read_text().splitlines())}
+    assert (Counter(found), shown["entries"]) == (written + Counter(before), len(found))
+    assert (
+        "no state of component 'no'; it has count, lines, total"
+        in console.run("state", "lines", "no", "export", name)[2]
+    )
+    assert "the name of the file says its format" in console.refusal("state", "lines", "count", "export", "x.xls")
+    cluster.client.kill("lines", wait_secs=0)
+    ends(cluster)
+
+
+def test_a_savepoint_that_does_not_fit_is_refused_before_anything_is_uploaded(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    topology = counted_lines(f"{tmp_path}/*.txt")
+    place = tmp_path / "kept"
+    place.mkdir()
+    (place / "savepoint.json").write_text('{"tupletree_savepoint": 1, "components": {"gone": {"files": "gone"}}}')
+    with pytest.raises(UsageError, match=r"^the savepoint has a state of component 'gone', and the topology has no"):
+        cluster.client.submit("lines", topology, conf_of(tmp_path), from_savepoint=place)
+    with pytest.raises(UsageError, match=r"^there is no savepoint at .*/none: it has no savepoint.json$"):
+        cluster.client.submit("lines", topology, conf_of(tmp_path), from_savepoint=tmp_path / "none")
+    assert not [one for one in cluster.client.list() if one.record.name == "lines"]
+    with pytest.raises(NotFoundError, match=r"^there is no topology named 'none'$"):
+        cluster.client.savepoint("none", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
 
 
 def cluster_kills_a_worker(cluster: DevCluster) -> None:

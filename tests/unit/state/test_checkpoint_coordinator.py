@@ -57,6 +57,44 @@ def test_a_checkpoint_is_prepared_and_committed_and_each_phase_is_stored_before_
     assert sent(one.next(3.0 + INTERVAL_S)).txid == 2
 
 
+def test_no_checkpoint_begins_while_one_is_held_and_one_in_progress_is_finished_first():
+    one = recovered()
+    prepare = sent(one.next(INTERVAL_S))
+    assert one.hold(100.0) is None, "it is in progress"
+    commit = sent(one.acked(prepare.round, 2.0))
+    assert one.hold(100.0) is None
+    one.acked(commit.round, 3.0)
+    assert one.hold(100.0) == 1
+    assert one.next(99.9) == ()
+    one.hurry()
+    assert one.next(99.9) == (), "not even in a hurry"
+    assert sent(one.next(100.0)).txid == 2
+
+
+def test_a_hold_ends_when_it_is_taken_back_and_does_not_keep_from_recovering():
+    one = recovered(txid=5)
+    assert one.hold(100.0) == 5
+    assert one.hold(1.0) == 5
+    prepare = sent(one.next(INTERVAL_S))
+    assert one.hold(100.0) is None
+    assert one.failed(prepare.round, 2.0)
+    rollback = sent(one.next(2.0))
+    one.acked(rollback.round, 2.1)
+    assert one.hold(100.0) is None, "states are initialised first"
+    one.acked(sent(one.next(2.2)).round, 2.3)
+    assert (one.hold(100.0), one.next(50.0)) == (5, ())
+
+
+@pytest.mark.parametrize("stored", [{}, {"txid": 5, "fresh": ["new"]}, {"txid": 5, "older": [("count", 1)]}])
+def test_a_checkpoint_that_does_not_cover_all_components_is_not_held_but_followed_by_one_that_does(stored):
+    one = recovered(**stored)
+    assert one.hold(100.0) is None
+    prepare = sent(one.next(MIGRATION_PAUSE_S))
+    commit = sent(one.acked(prepare.round, 6.0))
+    one.acked(commit.round, 6.1)
+    assert one.hold(100.0) == prepare.txid
+
+
 def test_a_hurried_checkpoint_begins_at_once_and_the_one_after_it_after_the_interval():
     one = recovered()
     one.hurry()

@@ -11,6 +11,7 @@ from tupletree import StatefulBolt, config
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, stored_checkpoint
+from tupletree._checkpoints.settings import SAVEPOINT
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree._wire.codec import decode_value
@@ -20,6 +21,7 @@ from tupletree.state import StateProvider
 from tupletree.state.buffered import BufferedState
 from tupletree.state.memory import MemoryBackend, Namespace
 from tupletree.worker.checkpoint.redistribution import Part, redistribute
+from tupletree.worker.checkpoint.restoring import restore
 
 ID = "words"
 TXID = 7
@@ -110,7 +112,7 @@ CONF = {
 }
 
 
-def context(component: str, tasks: Mapping[str, Sequence[int]]) -> TopologyContext:
+def context(component: str, tasks: Mapping[str, Sequence[int]], conf: Mapping[str, Any] = CONF) -> TopologyContext:
     made = TopologyContext(
         topology_id="words-1-1",
         component_id=component,
@@ -118,44 +120,54 @@ def context(component: str, tasks: Mapping[str, Sequence[int]]) -> TopologyConte
         tasks=tasks,
         sources={},
         targets={},
-        conf=CONF,
+        conf=conf,
     )
     made.clock = lambda: 0.0
     return made
 
 
-def begin(components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",)) -> list[str]:
+def begin(
+    components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",), bundle_dir: str = ""
+) -> list[str]:
     """Let the checkpoint spout of a new process begin; return the errors that it reports."""
-    spout, reports = opened(components, counts, fields)
+    spout, reports = opened(components, counts, fields, bundle_dir=bundle_dir)
     spout.next_tuple()
     return [str(error) for error in reports.errors]
 
 
 def opened(
-    components: Mapping[str, Any], counts: Mapping[str, int], fields: Sequence[str] = ("word",), first_task: int = 1
+    components: Mapping[str, Any],
+    counts: Mapping[str, int],
+    fields: Sequence[str] = ("word",),
+    first_task: int = 1,
+    bundle_dir: str = "",
 ) -> tuple[CheckpointSpout, Reports]:
-    """Return the checkpoint spout of a new process."""
+    """Return the checkpoint spout of a new process. ``bundle_dir``: with the savepoint ``kept``; "": there is none."""
+    conf = {**CONF, SAVEPOINT: "kept"} if bundle_dir else CONF
     tasks = {"$checkpointspout": [first_task], **{name: list(range(10, 10 + count)) for name, count in counts.items()}}
 
     def load(name: str) -> Part:
-        return Part(components[name], context(name, tasks), [list(fields)])
+        return Part(components[name], context(name, tasks, conf), [list(fields)])
 
     bolts = [name for name, one in components.items() if isinstance(one, StatefulBolt)]
     spouts = [name for name in components if name not in bolts]
     spout = CheckpointSpout([], [], bolts, spouts, open_store=lambda conf: Store())  # type: ignore[arg-type,return-value]
     spout.move_states = partial(redistribute, load, ID)
+    spout.restore_states = partial(restore, load, ID, "words-1-1", "kept", bundle_dir)
     reports = Reports()
-    spout.open(CONF, context("$checkpointspout", tasks), reports)  # type: ignore[arg-type]
+    spout.open(conf, context("$checkpointspout", tasks, conf), reports)  # type: ignore[arg-type]
     return spout, reports
 
 
-def begin_with_crashes(components: Mapping[str, Any], counts: Mapping[str, int], is_after: bool) -> int:
+def begin_with_crashes(
+    components: Mapping[str, Any], counts: Mapping[str, int], is_after: bool, bundle_dir: str = ""
+) -> int:
     """Begin again and again, each time one request further, until nothing dies. Return the number of crashes."""
     world.is_after = is_after
     for crashes in range(1000):
         world.left = crashes
         try:
-            errors = begin(components, counts)
+            errors = begin(components, counts, bundle_dir=bundle_dir)
         except Died:
             continue
         finally:
