@@ -12,6 +12,7 @@ ROOT = DOCS.parent
 AS_A_READER = {
     "tests/integration/documents/test_quickstart.py": ("quickstart.md",),
     "tests/integration/documents/test_tutorial.py": ("tutorial/*.md",),
+    "tests/integration/spark/test_savepoints_guide.py": ("guides/savepoints.md",),
 }
 """Tests that save a page's blocks as files, by their titles, and run them by the page's commands."""
 IN_ONE_NAMESPACE = {
