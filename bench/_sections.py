@@ -180,6 +180,13 @@ SECTIONS: Final = (
         "move nothing.",
     ),
     Section(
+        "savepoint",
+        "Savepoints",
+        "A savepoint of a state of a million keys in two tasks, taken while tuples flow (`savepoint_s`); no checkpoint "
+        "begins meanwhile (`held_s`). Then a topology with six tasks begins with it: the upload (`submit_s`), the "
+        "writing of the states in one process (`restore_s`), and the time until its first checkpoint (`ready_s`).",
+    ),
+    Section(
         "spark_start",
         "The start of Spark",
         "From a fresh process to the first result of a job, on a local master. `plain`: with the JVM's own choice of "

@@ -176,6 +176,12 @@ SUITE: Final = (
         {provider: f"--provider {provider} --keys 1000000 --rate 5000 --workers 2" for provider in ("sqlite", "redis")},
     ),
     Bench(
+        "savepoint",
+        "a savepoint of a large state, and a topology that begins with it",
+        "savepoint_s",
+        {provider: f"--provider {provider} --keys 1000000 --rate 5000 --workers 2" for provider in ("sqlite", "redis")},
+    ),
+    Bench(
         "spark_start",
         "the start of Spark for a pipeline, and jobs in the steady state",
         "first_result_cpu_s",

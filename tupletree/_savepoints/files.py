@@ -167,9 +167,13 @@ class ParquetRows:
         self._writer.close()
 
 
+_json: Final = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each value
+
+
 def json_of(encoded: bytes) -> str:
     """Return the plain form of an encoded value as JSON."""
-    return json.dumps(shown_form(encoded), ensure_ascii=False).encode("utf-8", "replace").decode()
+    text = _json(shown_form(encoded))
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _parquet(file: Any, where: str) -> Any:

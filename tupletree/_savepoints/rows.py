@@ -45,7 +45,12 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def load_carried(bundle_dir: str) -> tuple[Manifest, Path] | None:
-    """Return the savepoint that an unpacked bundle carries, and its folder; None if it carries none."""
+    """Return the savepoint that an unpacked bundle carries, and its folder; None if it carries none.
+
+    ``bundle_dir``: "" if there is no bundle.
+    """
+    if not bundle_dir:
+        return None
     folder = Path(bundle_dir, FOLDER)
     try:
         text = (folder / FILE).read_text(encoding="utf-8")

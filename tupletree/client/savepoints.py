@@ -25,7 +25,7 @@ from tupletree._wire.plain_form import shown_form
 from tupletree.client.leader import LeaderCalls
 from tupletree.client.requests import request_of, seconds
 from tupletree.client.savepoint_pages import Held, MovedError, Pages
-from tupletree.errors import NotFoundError, UnavailableError, UsageError
+from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2
 from tupletree.v1 import topology_pb2 as pb
 
@@ -82,16 +82,17 @@ class SavepointCalls(LeaderCalls):
             if kill:
                 self._stop_spouts(pages, name, limit_s)
             made = self._take(pages, described, place, limit_s)
-            is_done = True
             if kill:
                 pages.hold()
                 request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=0.0)
                 self._call(lambda stub: stub.Kill(request, timeout=_CALL_S))
+            is_done = True
         finally:
             if not (kill and is_done):
                 pages.release()
             if kill and not is_done and record.status == pb.TOPOLOGY_STATUS_ACTIVE:
-                self._call(lambda stub: stub.Activate(nimbus_pb2.ActivateRequest(name=name), timeout=_CALL_S))
+                with contextlib.suppress(TupletreeError):
+                    self._call(lambda stub: stub.Activate(nimbus_pb2.ActivateRequest(name=name), timeout=_CALL_S))
         return made
 
     def export_state(

@@ -271,7 +271,7 @@ class NimbusServicer(object):
 
     def ReadState(self, request, context):
         """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
-        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

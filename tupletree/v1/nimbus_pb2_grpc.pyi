@@ -78,7 +78,7 @@ class NimbusStub:
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
     ReadState: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
-    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
     """
     HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]
     """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
@@ -133,7 +133,7 @@ class NimbusAsyncStub(NimbusStub):
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
     ReadState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]  # type: ignore[assignment]
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
-    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+    one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
     """
     HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]  # type: ignore[assignment]
     """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
@@ -293,7 +293,7 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.ReadStateReply, _abc.Awaitable[_nimbus_pb2.ReadStateReply]]:
         """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
-        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s.
+        one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
         """
 
     @_abc_1.abstractmethod

@@ -68,7 +68,7 @@ class WorkerServicer(object):
 
     def ReadState(self, request, context):
         """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
-        task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+        task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

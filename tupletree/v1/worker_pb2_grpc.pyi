@@ -49,7 +49,7 @@ class WorkerStub:
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
     ReadState: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
-    task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+    task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
     """
     HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]
     """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
@@ -63,7 +63,7 @@ class WorkerAsyncStub(WorkerStub):
     """One stream for each sending worker. No deadline: it lives as long as both workers."""
     ReadState: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadTaskStatesRequest, _worker_pb2.ReadTaskStatesReply]  # type: ignore[assignment]
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
-    task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+    task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
     """
     HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]  # type: ignore[assignment]
     """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
@@ -86,7 +86,7 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.ReadTaskStatesReply, _abc.Awaitable[_worker_pb2.ReadTaskStatesReply]]:
         """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
-        task does not run here, or it or its store does not answer in time. Deadline: 6 s.
+        task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
         """
 
     @_abc_1.abstractmethod

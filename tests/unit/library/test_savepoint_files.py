@@ -165,7 +165,7 @@ def test_without_pyarrow_a_savepoint_says_what_to_install(tmp_path: Path, monkey
 
     import importlib
 
-    monkeypatch.setattr(importlib, "import_module", lambda name: refuse(name))
+    monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(UsageError, match=r"^a savepoint needs the package pyarrow: pip install 'pyarrow>=18'$"):
         Place(str(tmp_path))
     assert writer_of("counts.csv") is not None, "which needs no PyArrow"

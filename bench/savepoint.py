@@ -1,0 +1,107 @@
+"""Seconds that a savepoint of a state with many keys takes, and a topology that begins with it, on one machine.
+
+    python -m bench.savepoint --provider sqlite --keys 1000000 --json
+
+A positioned spout emits each of ``--keys`` keys once, and then keys at ``--rate``, to ``--before`` counting tasks on
+``--workers`` workers, with aligned checkpoints every 200 ms. ``savepoint_s``: the time of ``NimbusClient.savepoint``
+while it runs; ``held_s``: that part in which no checkpoint begins; ``megabytes``: the size of the files. Then the
+topology is killed, and one with ``--after`` tasks begins with the savepoint: ``submit_s`` is the time of the upload,
+``restore_s`` what the worker of the checkpoint spout logs, and ``ready_s`` the time from the end of the upload to the
+first commit.
+
+The states must hold every key, and as many counts as the spout's position says, else the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from bench import _cli
+from bench.task_change import INTERVAL_S, MAX_S, check, provider_conf, topology
+from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
+from tupletree._stores.zookeeper_nodes import open_store
+from tupletree.testing import DevCluster, wait_until
+
+NAME: Final = "changing"
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure one provider.
+
+    Raises:
+        WrongResultError: the states do not hold what was emitted.
+    """
+    keys, rate = arguments.keys, arguments.rate
+    with (
+        provider_conf(arguments.provider) as provider,
+        tempfile.TemporaryDirectory(prefix="bench-savepoint-") as directory,
+        DevCluster(supervisors=1, slots=arguments.workers, ackers=1) as cluster,
+        contextlib.closing(open_store(cluster.conf)) as store,
+    ):
+        conf = {
+            "topology.workers": arguments.workers,
+            "topology.max.spout.pending": 20_000,
+            "topology.state.checkpoint.aligned": True,
+            "topology.state.checkpoint.interval.ms": int(1000 * INTERVAL_S),
+            **provider,
+        }
+        client, place = cluster.client, Path(directory, "kept")
+
+        def stored() -> Checkpoint:
+            return stored_checkpoint(store, NAME)
+
+        def acked() -> int:
+            return sum(one.total.executed for one in client.describe(NAME).components if one.component_id == "count")
+
+        def kill() -> None:
+            client.kill(NAME, wait_secs=0)
+            wait_until(lambda: all(one.role != "worker" for one in cluster.processes), MAX_S, what="the workers end")
+
+        client.submit(NAME, topology(keys, rate, arguments.before), conf)
+        wait_until(lambda: acked() >= keys, MAX_S, what="every key is counted")
+        began_s = time.monotonic()
+        made = client.savepoint(NAME, place)
+        savepoint_s = time.monotonic() - began_s
+        kill()
+        began_s = time.monotonic()
+        client.submit(NAME, topology(keys, rate, arguments.after), conf, from_savepoint=place)
+        submitted_s = time.monotonic()
+        wait_until(lambda: stored().tasks.get("count") == arguments.after, MAX_S, what="the states are restored")
+        txid = stored().txid
+        wait_until(lambda: stored().txid > txid, MAX_S, what="a checkpoint is committed")
+        ready_s = time.monotonic() - submitted_s
+        kill()
+        check(conf, stored(), keys)
+        logs = "".join(path.read_text(errors="replace") for path in Path(cluster.directory).rglob("worker.log"))
+        [took_s] = re.findall(r"states\.restored .*took_s=([\d.]+)", logs)
+        return {
+            "savepoint_s": round(savepoint_s, 2),
+            "held_s": round(made.took_s, 2),
+            "megabytes": round(sum(file.stat().st_size for file in place.iterdir()) / 1e6, 1),
+            "submit_s": round(submitted_s - began_s, 2),
+            "restore_s": float(took_s),
+            "ready_s": round(ready_s, 2),
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this bench."""
+    parser.add_argument("--provider", choices=("sqlite", "redis"), default="sqlite")
+    parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=5_000, help="tuples per second once all are counted (%(default)s)"
+    )
+    parser.add_argument("--before", type=int, default=2, help="counting tasks at first (%(default)s)")
+    parser.add_argument("--after", type=int, default=6, help="counting tasks that begin with it (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2)
+
+
+if __name__ == "__main__":
+    sys.exit(_cli.run("savepoint", __doc__, add_arguments, measure))
