@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,13 @@ from counted_lines import counted_lines
 from test_rebalanced_tasks import counts, has_all, stored, write
 
 from tests.integration.control.conftest import Console
+from tupletree import Topology, TopologyBuilder
+from tupletree._checkpoints.record import stored_checkpoint
+from tupletree._stores.zookeeper_nodes import open_store
 from tupletree._wire.codec import decode_value
+from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
+from tupletree.connectors.files import FileSpout
+from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import NotFoundError, UsageError
 from tupletree.testing import DevCluster, wait_until
 
@@ -83,7 +91,10 @@ def test_a_topology_goes_on_from_a_savepoint_with_other_tasks(
     written += write(logs)
     wait_until(lambda: stored(cluster).tasks == {"count": 5, "lines": 3, "total": 1}, 60, what="they are restored")
     wait_until(lambda: has_all(cluster), 60, what="all lines are read")
-    cluster.client.savepoint("lines", tmp_path / "end", kill=True)
+    shown = console("savepoint", "lines", "--to", tmp_path / "end", "--kill").splitlines()
+    assert f"of lines is in {tmp_path / 'end'}, after" in shown[0]
+    assert [line.split() for line in shown[1:] if "total" in line] == [["total", "1"]]
+    assert shown[-1] == "lines is killed"
     ends(cluster)
     assert Counter(entries(tmp_path / "end", "count")) == written
     assert entries(tmp_path / "end", "total") == {"total": written.total()}
@@ -118,6 +129,45 @@ def test_history_that_another_program_has_counted_is_where_a_topology_begins(
     assert "the name of the file says its format" in console.refusal("state", "lines", "count", "export", "x.xls")
     cluster.client.kill("lines", wait_secs=0)
     ends(cluster)
+
+
+def written_lines(logs: Path, table: str) -> Topology:
+    """Lines of files, written to a table once each."""
+    sink = SqliteSink(table, "lines", {"line": "string"}, key="line")
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FileSpout(f"{logs}/*.txt"), 2)
+    builder.set_bolt("out", ExactlyOnceSinkBolt(sink), 2).fields_grouping("lines", ["line"])
+    return builder.create_topology()
+
+
+def test_a_sink_that_writes_once_goes_on_behind_a_savepoint_at_which_its_topology_was_killed(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    logs, table = tmp_path / "logs", str(tmp_path / "lines.db")
+    logs.mkdir()
+
+    def rows() -> list[str]:
+        with contextlib.closing(sqlite3.connect(table)) as file, contextlib.suppress(sqlite3.OperationalError):
+            return [line for (line,) in file.execute("SELECT line FROM lines ORDER BY line")]
+        return []
+
+    (logs / "a.txt").write_text("".join(f"{number:03}\n" for number in range(300)))
+    conf = conf_of(tmp_path / "states")
+    cluster.client.submit("written", written_lines(logs, table), conf)
+    wait_until(rows, 60, what="rows are written")
+    (logs / "b.txt").write_text("".join(f"{number:03}\n" for number in range(300, 600)))
+    made = cluster.client.savepoint("written", tmp_path / "kept", kill=True)
+    ends(cluster)
+    before = rows()
+    with contextlib.closing(open_store(cluster.conf)) as store:
+        assert stored_checkpoint(store, "written").txid == made.checkpoint, "no checkpoint follows the savepoint"
+    cluster.client.submit("written", written_lines(logs, table), conf, from_savepoint=tmp_path / "kept")
+    (logs / "c.txt").write_text("".join(f"{number:03}\n" for number in range(600, 900)))
+    wait_until(lambda: len(rows()) >= 900, 60, what="all rows are written")
+    cluster.client.kill("written", wait_secs=0)
+    ends(cluster)
+    assert set(before) <= set(rows())
+    assert rows() == [f"{number:03}" for number in range(900)]
 
 
 def test_a_savepoint_that_does_not_fit_is_refused_before_anything_is_uploaded(

@@ -268,6 +268,16 @@ def test_a_state_is_discarded_only_if_the_request_says_so() -> None:
     check_update(record, first.spec, version, second.spec, config.defaults(), ["again"])
 
 
+def test_an_update_of_a_topology_that_began_with_a_savepoint_does_not_begin_with_it_again() -> None:
+    first = submission(words(), topology_state_savepoint="words-7-1")
+    assert conf_of(version_from(submitted(first), first, SECOND))["topology.state.savepoint"] == "words-7-1"
+    assert conf_of(version_from(submitted(FIRST), FIRST, SECOND))["topology.state.savepoint"] is None
+    with pytest.raises(UsageError, match=r"has topology\.state\.savepoint null, and an update cannot make it"):
+        version = version_from(submitted(FIRST), FIRST, SECOND)
+        version.conf_json = config.encode_conf({**conf_of(version), "topology.state.savepoint": "words-7-1"})
+        check_update(submitted(FIRST), FIRST.spec, version, SECOND.spec, config.defaults())
+
+
 def test_a_state_in_memory_is_lost_only_if_the_request_says_so() -> None:
     first, second = submission(words(), **MEMORY), submission(words(), "b" * 64, **MEMORY)
     record = submitted(first)
