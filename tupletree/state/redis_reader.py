@@ -24,6 +24,8 @@ from tupletree.state.reader import Entries, StateReader, bounded
 
 R = TypeVar("R")
 
+_AT_ONCE: Final = 500
+_BYTES_AT_ONCE: Final = 100_000
 _PAGE: Final = 200
 _TRIES: Final = 20
 
@@ -63,11 +65,21 @@ class RedisReader(StateReader):
         return bounded(self._entries(keys), limit, max_bytes)
 
     def _entries(self, keys: Sequence[bytes]) -> Any:
-        """Yield the keys that still exist, with their values."""
-        for key in keys:
-            value = self.get(key)
-            if value is not None:
-                yield key, value
+        """Yield the keys that still exist, with their values: many small ones, or few large ones, are read at once."""
+        start, size = 0, 0
+        while start < len(keys):
+            count = max(1, min(_AT_ONCE, start * _BYTES_AT_ONCE // (size + 1)))
+            some = keys[start : start + count]
+            [values], overrides = self._use(functools.partial(self._read, functools.partial(self._values_of, some)))
+            for key, value in zip(some, values, strict=True):
+                found = overrides.get(key, value)
+                if found is not None:
+                    size += len(found)
+                    yield key, found
+            start += count
+
+    def _values_of(self, keys: Sequence[bytes], pipe: Any) -> None:
+        pipe.hmget(self._values, keys)
 
     def _keys_after(self, after: bytes) -> set[bytes]:
         found: set[bytes] = set()
