@@ -119,6 +119,26 @@ class NoNimbusError(UnavailableError):
     """None of the addresses of nimbuses answers: there is no cluster, or the addresses are those of another."""
 
 
+class OverloadedError(UnavailableError):
+    """The peer has as many requests as it accepts, and has refused this one; call again later."""
+
+
+class DRPCError(TupletreeError):
+    """A DRPC request has ended without an answer. It was possibly processed, in part or as a whole.
+
+    ``kind``: "failed" (a bolt failed it, or there was no result), "timeout", "lost" (with a worker, an acker or the
+    DRPC server), or "shutdown" (of the DRPC server).
+    """
+
+    def __init__(self, message: str, kind: str = "failed") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class DRPCTimeoutError(DRPCError, TimeoutError):
+    """A DRPC request was not answered in time."""
+
+
 class ProtocolError(TupletreeError):
     """The peer sent a message that no correct peer sends."""
 

@@ -59,6 +59,7 @@ PAGES: Final[Sequence[tuple[str, str, Sequence[Shown]]]] = (
             Shown("tupletree.transactional.kafka", ["OpaqueKafkaSpout", "TransactionalKafkaSpout"]),
         ],
     ),
+    ("drpc", "tupletree.drpc", [Shown("tupletree.drpc")]),
     ("spark", "tupletree.spark", [Shown("tupletree.spark")]),
     ("dead-letters", "tupletree.dead_letters", [Shown("tupletree.dead_letters")]),
     ("notebook", "tupletree.notebook", [Shown("tupletree.notebook")]),

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from tupletree._daemon.certificates import CertificateWatch
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http_connection import Handler, Limits, Page, RoutedConnection
+from tupletree._daemon.http_connection import Limits, Page, Route, RoutedConnection
 from tupletree._daemon.http_listener import HttpListener
 from tupletree._security.current import Security, current
 from tupletree._security.guard import Gatekeeper, bearer
@@ -37,13 +37,13 @@ class HttpServer:
         self,
         readiness: Readiness,
         registry: CollectorRegistry,
-        routes: Mapping[str, Handler] | None = None,
+        routes: Mapping[str, Route] | None = None,
         limits: Limits | None = None,
         security: Security | None = None,
     ) -> None:
         self._readiness = readiness
         self._registry = registry
-        own: dict[str, Handler] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        own: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
         self._security = current() if security is None else security
         self._gate = Gatekeeper(self._security)
         self._certificates = CertificateWatch(self._security.tls, registry) if self._security.tls else None

@@ -52,8 +52,19 @@ class Receiver:
     max_body_bytes: int
 
 
-Route = Handler | Receiver
-"""Serves one path."""
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Serves GET and POST of all paths that begin with its path, which ends with "/".
+
+    ``call`` gets the rest of the path, and the request for POST. The call is cancelled when the client has left.
+    """
+
+    call: Callable[[str, Request | None], Awaitable[Page]]
+    max_body_bytes: int
+
+
+Route = Handler | Receiver | Prefix
+"""Serves one path, or several."""
 Guard = Callable[[str, str | None], Awaitable[Page | None]]
 """Checks access to a path, given the Authorization header: returns the refusal, or None if access is allowed."""
 
@@ -231,7 +242,9 @@ class RoutedConnection(Connection):
 
     async def _respond(self, request: h11.Request) -> Page:
         path = request.target.partition(b"?")[0].decode("ascii")
-        route = self._routes.get(path)
+        known, route = self._routed(path)
+        if isinstance(route, Prefix):
+            return await self._respond_below(known, path, route, request)
         is_receiver = isinstance(route, Receiver)
         has_body = not is_receiver and not isinstance(self._http.next_event(), h11.EndOfMessage)
         self._allowed = self._methods if route is None else _RECEIVING if is_receiver else _READING
@@ -251,11 +264,46 @@ class RoutedConnection(Connection):
         whole = Request(list(request.headers), body)
         return await self._call(path, lambda: route.receive(whole))
 
+    def _routed(self, path: str) -> tuple[str, Route | None]:
+        """Return the route of a path, and the path of the route."""
+        end = path.find("/", 1) + 1
+        if path not in self._routes and end and isinstance(self._routes.get(path[:end]), Prefix):
+            return path[:end], self._routes[path[:end]]
+        return path, self._routes.get(path)
+
+    async def _respond_below(self, known: str, path: str, route: Prefix, request: h11.Request) -> Page:
+        self._allowed = (b"GET", *_RECEIVING)
+        if request.method not in self._allowed:
+            return plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        if self._guard is not None and (refused := await self._guard(known, _authorization(request))) is not None:
+            return refused
+        body = await self._body(request, route.max_body_bytes)
+        if body is None:
+            return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        whole = Request(list(request.headers), body) if request.method in _RECEIVING else None
+        return await self._call(known, lambda: self._while_connected(route.call(path.removeprefix(known), whole)))
+
+    async def _while_connected(self, answer: Awaitable[Page]) -> Page:
+        """Await an answer. If the client leaves before, the answer is cancelled, and OSError is raised."""
+        answering = asyncio.ensure_future(answer)
+        reading = asyncio.ensure_future(self._receive())  # what a client sends ahead waits for its turn
+        try:
+            await asyncio.wait({answering, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() and (reading.exception() is not None or self._reader.at_eof()):
+                raise ConnectionResetError("the client is gone")
+            return await answering
+        finally:
+            for task in (answering, reading):
+                task.cancel()
+            await asyncio.gather(answering, reading, return_exceptions=True)
+
     async def _call(self, path: str, handler: Handler) -> Page:
         self.is_answering = True
         try:
             page = handler()
             return page if isinstance(page, tuple) else await page
+        except ConnectionResetError:
+            raise
         except Exception:
             log.exception("http.failed path=%s", path)
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)

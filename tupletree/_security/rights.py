@@ -2,7 +2,7 @@
 
 A caller is a Principal, made from a token:
 
-    user     a person or program, with roles: read, submit, admin, metrics (without a role: access shared by others)
+    user     a person or program, with roles: read, submit, admin, metrics, call (without: access shared by others)
     daemon   a nimbus, supervisor or acker: holds the cluster's secret; has every right but submit, admin and worker
     worker   a worker process of one topology
 
@@ -29,7 +29,8 @@ READ: Final = "read"
 SUBMIT: Final = "submit"
 ADMIN: Final = "admin"
 METRICS: Final = "metrics"
-ROLES: Final = (READ, SUBMIT, ADMIN, METRICS)
+CALL: Final = "call"
+ROLES: Final = (READ, SUBMIT, ADMIN, METRICS, CALL)
 
 
 class Right(enum.Enum):
@@ -39,6 +40,7 @@ class Right(enum.Enum):
     METRICS = "to read metrics"
     KNOWN = "to be a user of this cluster"
     SUBMIT = "the role submit"
+    CALL = "the role call or submit"
     READ = "to be allowed to see the topology"
     CHANGE = "to be its owner, in its topology.users, or an administrator"
     ADMIN = "to be an administrator"
@@ -152,6 +154,8 @@ def _user_has(who: Principal, right: Right, acl: Acl | None) -> bool:
             return bool(who.roles & {METRICS, READ})
         case Right.SUBMIT:
             return SUBMIT in who.roles
+        case Right.CALL:
+            return bool(who.roles & {CALL, SUBMIT})
         case Right.READ:
             if who.roles == {METRICS}:
                 return False
@@ -175,6 +179,7 @@ _NIMBUS: Final = "/tupletree.v1.Nimbus/"
 _SUPERVISOR: Final = "/tupletree.v1.Supervisor/"
 _ACKER: Final = "/tupletree.v1.Acker/"
 _WORKER: Final = "/tupletree.v1.Worker/"
+_DRPC: Final = "/tupletree.v1.Drpc/"
 
 CALLS: Final[dict[str, Row]] = {
     _HEALTH + "Check": Row(Right.OPEN),
@@ -217,6 +222,9 @@ CALLS: Final[dict[str, Row]] = {
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
     _WORKER + "ReadState": Row(Right.WORKER, by="topology_id"),  # nimbus signs for the topology
     _WORKER + "HoldCheckpoints": Row(Right.WORKER, by="topology_id"),  # likewise
+    _DRPC + "Execute": Row(Right.CALL),
+    _DRPC + "Serve": Row(Right.WORKER, by="topology_id", part="hello"),
+    _DRPC + "Answer": Row(Right.WORKER, by="topology_id", part="hello"),
 }
 """By the full gRPC method name."""
 
@@ -225,5 +233,7 @@ PAGES: Final[dict[str, Row]] = {
     "/readyz": Row(Right.OPEN),
     "/metrics": Row(Right.METRICS),
     "/ledger": Row(Right.KNOWN),
+    "/functions": Row(Right.KNOWN),
+    "/drpc/": Row(Right.CALL),
 }
 """Rows of every daemon's small HTTP server, by path."""

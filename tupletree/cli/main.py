@@ -79,6 +79,7 @@ _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
         "nimbus": _Entry("tupletree.cli.daemons", "Run the cluster's coordinator."),
         "supervisor": _Entry("tupletree.cli.daemons", "Run the daemon that manages this machine's workers."),
         "acker": _Entry("tupletree.cli.daemons", "Run a service that tracks tuple trees."),
+        "drpc": _Entry("tupletree.cli.daemons", "Run a server through which callers ask topologies."),
     },
 }
 _ENTRIES: Final = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}

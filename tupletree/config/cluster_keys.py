@@ -168,3 +168,23 @@ ACKER: Final = (
         minimum=0,
     ),
 )
+
+DRPC: Final = (
+    Key(
+        "drpc.servers",
+        [],
+        "strings",
+        "host or host:port",
+        "The DRPC servers that clients call, and from which the spouts of all topologies fetch requests.",
+    ),
+    port_key("drpc.port", 3772, "gRPC port of the DRPC server; also the port of servers given without a port."),
+    port_key("drpc.http.port", 3774, "HTTP port of the DRPC server: calls, health and metrics."),
+    secs_key("drpc.request.timeout.secs", 600, "A DRPC request that is not answered after this long fails."),
+    int_key(
+        "drpc.max.pending",
+        10_000,
+        "requests",
+        "Requests that a DRPC server holds; one function alone gets at most half of them.",
+        minimum=2,
+    ),
+)

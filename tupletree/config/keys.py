@@ -11,13 +11,13 @@ from __future__ import annotations  # pure
 
 from typing import Final
 
-from tupletree.config.cluster_keys import ACKER, CLUSTER, NIMBUS, SECURITY, SUPERVISOR, WORKER
+from tupletree.config.cluster_keys import ACKER, CLUSTER, DRPC, NIMBUS, SECURITY, SUPERVISOR, WORKER
 from tupletree.config.key import Key
 from tupletree.config.topology_keys import PIPELINE, TOPOLOGY
 
 KEYS: Final[dict[str, Key]] = {
     key.name: key
-    for group in (CLUSTER, SECURITY, NIMBUS, SUPERVISOR, WORKER, ACKER, TOPOLOGY, PIPELINE)
+    for group in (CLUSTER, SECURITY, NIMBUS, SUPERVISOR, WORKER, ACKER, DRPC, TOPOLOGY, PIPELINE)
     for key in group
 }
 

@@ -156,7 +156,7 @@ ABSENT = {
     "daemonlog and daemondownload of supervisors and ackers": "Their logs are on their machines; nimbus's is served",
     "search of daemons' logs (is-daemon)": "Likewise",
     "searchLogs by user": "Log files of gone topologies are not listed",
-    "/drpc/{func}": "There is no DRPC",
+    "/drpc/{func}": "Served by [DRPC servers](guides/drpc.md), on `drpc.http.port`",
     "/flux": "There is no flux",
 }
 

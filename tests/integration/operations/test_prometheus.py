@@ -26,6 +26,7 @@ TOPOLOGIES = ("words", "moves", "keeps")
 PATIENCE_S = 90
 QUEUES = ("tupletree_spout_connected", "tupletree_spout_lag_", "tupletree_spout_outstanding_")
 NOT_HERE = (
+    "tupletree_drpc_",
     "tupletree_pipeline_",
     "tupletree_windows_",
     "tupletree_keyed_",

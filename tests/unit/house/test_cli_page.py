@@ -40,7 +40,7 @@ def test_every_command_and_option_is_on_the_page(name: str, command: click.Comma
 
 @pytest.mark.parametrize(("name", "command"), list(commands()), ids=[name for name, _ in commands()])
 def test_every_command_explains_itself(name: str, command: click.Command) -> None:
-    if name in ("nimbus", "supervisor", "acker"):  # their own argparse does
+    if name in ("nimbus", "supervisor", "acker", "drpc"):  # their own argparse does
         return
     assert (command.help or "").strip(), name
     for parameter in command.params:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not LINT_IMPORTS.exists(), reason="import-linter
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of everything that the contracts are about."""
-    for folder in ("tupletree", "nimbus", "supervisor", "worker", "acker", "examples", "bench", ".ci"):
+    for folder in ("tupletree", "nimbus", "supervisor", "worker", "acker", "drpc_server", "examples", "bench", ".ci"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

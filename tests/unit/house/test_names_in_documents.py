@@ -26,7 +26,7 @@ KEY = re.compile(rf"((?:{FAMILIES})\.[a-z_.]+[a-z])(?!\w)")
 METRICS = set(re.findall(r"^\| `(tupletree_\w+)`", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE))
 TABLES = re.compile(r"tupletree_(user|undo|commits$)")  # a user's metrics; tables of sinks
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((".", "build"))}
-DAEMONS = ("nimbus", "supervisor", "acker")  # their own argparse reads the options
+DAEMONS = ("nimbus", "supervisor", "acker", "drpc")  # their own argparse reads the options
 
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 

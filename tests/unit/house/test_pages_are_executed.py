@@ -30,6 +30,7 @@ IN_ONE_NAMESPACE = {
         "guides/values.md",
         "guides/windows.md",
     ),
+    "tests/integration/drpc/test_drpc_guide.py": ("guides/drpc.md",),
     "tests/integration/documents/test_guides_on_a_cluster.py": ("guides/client.md", "guides/state.md"),
     "tests/integration/multilang/test_multilang.py": ("guides/multilang.md",),
     "tests/integration/spark/test_pipelines_guide.py": ("guides/pipelines.md",),

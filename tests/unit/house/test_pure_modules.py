@@ -21,7 +21,7 @@ CHOOSER = "tupletree._compiled"  # only chooses between a compiled module and it
 
 def sources() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each module of the library and the daemons."""
-    for folder in ("tupletree", "nimbus", "supervisor", "worker", "acker"):
+    for folder in ("tupletree", "nimbus", "supervisor", "worker", "acker", "drpc_server"):
         for path in (ROOT / folder).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             yield name if folder == "tupletree" else f"tupletree.{name}", path.read_text()
