@@ -101,6 +101,12 @@ SUITE: Final = (
         },
     ),
     Bench(
+        "drpc",
+        "DRPC calls at a fixed rate, from the time when each is due",
+        "p99_ms",
+        {f"rate-{rate}": f"--rate {rate} --seconds 15" for rate in (100, 300)},
+    ),
+    Bench(
         "dead_letters",
         "numbers a second beside those that cannot be processed and leave as dead letters",
         "ratio",

@@ -172,10 +172,10 @@ ACKER: Final = (
 DRPC: Final = (
     Key(
         "drpc.servers",
-        [],
+        None,
         "strings",
         "host or host:port",
-        "The DRPC servers that clients call, and from which the spouts of all topologies fetch requests.",
+        "The DRPC servers that clients call, and from which the spouts of all topologies fetch requests; null: none.",
     ),
     port_key("drpc.port", 3772, "gRPC port of the DRPC server; also the port of servers given without a port."),
     port_key("drpc.http.port", 3774, "HTTP port of the DRPC server: calls, health and metrics."),

@@ -25,6 +25,9 @@ from tupletree.v1 import drpc_pb2, drpc_pb2_grpc
 _SLACK_S: Final = 10.0
 """The server ends a request in time; this much later, a client no longer waits for a server that is silent."""
 
+_REFUSED: Final = "RST_STREAM with error code 7"
+"""gRPC's words for REFUSED_STREAM: a server that has too many calls to begin refuses further ones unseen."""
+
 _KINDS: Final = {
     drpc_pb2.DrpcFailure.KIND_TIMEOUT: Kind.TIMEOUT,
     drpc_pb2.DrpcFailure.KIND_LOST: Kind.LOST,
@@ -176,6 +179,10 @@ def _refusal(error: Any, address: str) -> TupletreeError:
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return OverloadedError(str(known))
+    if code is grpc.StatusCode.UNAVAILABLE and _REFUSED in details:
+        return OverloadedError(
+            f"{peer} has more calls than it can begin, and has not accepted this one: call again later"
+        )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         raise value_error(Kind.TIMEOUT, f"{peer} did not answer in time") from None
     if code is grpc.StatusCode.UNAVAILABLE and ("failed to connect" in details.lower() or "is ending" in details):

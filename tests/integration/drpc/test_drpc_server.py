@@ -186,7 +186,7 @@ def test_tls_and_tokens(tmp_path: Path) -> None:
         issue = {name: keyring.issue("ada", "user", roles=frozenset({name})) for name in ("call", "read", "submit")}
 
         def client(token: str | None) -> DRPCClient:
-            return DRPCClient(server.address, {**files, "drpc.servers": [], "security.token": token})
+            return DRPCClient(server.address, {**files, "drpc.servers": None, "security.token": token})
 
         worker = keyring.issue("w", "worker", topology="t-1")
         tls = Tls(files["tls.ca"], files["tls.cert"], files["tls.key"])

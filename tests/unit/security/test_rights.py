@@ -31,6 +31,7 @@ CALLERS = {
     "administrator by nimbus.admins": user("root", "submit"),
     "read-only token of an administrator": user("root", "read"),
     "metrics": user("prometheus", "metrics"),
+    "caller of functions": user("web", "call"),
     "daemon": Principal("supervisor", "daemon"),
     "worker": Principal("w1", "worker", frozenset(), "wc-1-1"),
     "worker of another topology": Principal("w2", "worker", frozenset(), "other-2-2"),
@@ -43,7 +44,9 @@ ALLOWED: dict[Right, set[str]] = {
     Right.METRICS: {"metrics", "owner, read-only token", "stranger who reads", "read-only token of an administrator"}
     | {"daemon", *ADMINISTRATORS},
     Right.SUBMIT: {"owner", "in topology.users", "in topology.readonly.users", "stranger", *ADMINISTRATORS},
-    Right.READ: USERS - {"stranger", "stranger without roles"},
+    Right.CALL: {"owner", "in topology.users", "in topology.readonly.users", "stranger", "caller of functions"}
+    | ADMINISTRATORS,
+    Right.READ: USERS - {"stranger", "stranger without roles", "caller of functions"},
     Right.CHANGE: {"owner", "in topology.users", "daemon", *ADMINISTRATORS},
     Right.ADMIN: ADMINISTRATORS,
     Right.DAEMON: {"daemon"},
