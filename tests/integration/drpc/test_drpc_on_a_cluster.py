@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -67,19 +69,22 @@ def test_a_failed_request_says_why(cluster: DevCluster, server: DrpcProcess) -> 
 def test_each_call_ends_once_though_a_worker_is_killed(cluster: DevCluster, server: DrpcProcess) -> None:
     """Calls of both topologies are in progress when one of their workers dies; each is answered rightly, or fails."""
     url = "foo.com/blog/1"
+    victim = next(one.pid for one in cluster.processes if one.role == "worker" and "reach" in one.topology_id)
 
     async def run() -> list[object]:
         async with DRPCClient(server.address, cluster.conf) as client:
 
             async def call(number: int) -> object:
-                await asyncio.sleep(number % 100 / 20)  # over five seconds, so that some are in progress at any time
+                await asyncio.sleep(number % 10 / 20)  # all within half a second: faster than they are answered
                 if number % 2:
                     return await client.execute_async("reach", url) == reach_of(url)
                 return await client.execute_async("double", number) == 2 * number
 
             calls = [asyncio.create_task(call(number)) for number in range(CALLS)]
-            await asyncio.sleep(2)
-            await asyncio.to_thread(cluster.kill, "worker")
+            await asyncio.sleep(0.3)
+            os.kill(victim, signal.SIGKILL)
+            in_progress = sum(not one.done() for one in calls)
+            assert in_progress > CALLS / 10, in_progress
             await asyncio.wait(calls, timeout=120)
             assert all(one.done() for one in calls), "a call has not ended"
             return [error if (error := one.exception()) is not None else one.result() for one in calls]
@@ -89,7 +94,7 @@ def test_each_call_ends_once_though_a_worker_is_killed(cluster: DevCluster, serv
     print(f"{CALLS} calls: {kinds}")
     assert len(ends) == CALLS and kinds[False] == 0
     assert set(kinds) <= {True, "failed", "lost", "timeout"}, kinds
-    assert kinds[True] > CALLS / 2
+    assert kinds[True] > 0
     with DRPCClient(server.address, cluster.conf) as client:
         wait_until(lambda: _answers(client, "reach", url) and _answers(client, "double", 1), 60, what="it goes on")
 
