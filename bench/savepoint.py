@@ -9,7 +9,8 @@ topology is killed, and one with ``--after`` tasks begins with the savepoint: ``
 ``restore_s`` what the worker of the checkpoint spout logs, and ``ready_s`` the time from the end of the upload to the
 first commit.
 
-The states must hold every key, and as many counts as the spout's position says, else the exit status is 1.
+Savepoint and states must hold every key, and the states as many counts as the spout's position says, else the exit
+status is 1.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import _cli
+from bench._cli import WrongResultError
 from bench.task_change import INTERVAL_S, MAX_S, check, provider_conf, topology
 from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
@@ -66,9 +68,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
         client.submit(NAME, topology(keys, rate, arguments.before), conf)
         wait_until(lambda: acked() >= keys, MAX_S, what="every key is counted")
+        txid = stored().txid
+        wait_until(lambda: stored().txid >= txid + 2, MAX_S, what="a checkpoint has all keys")
         began_s = time.monotonic()
         made = client.savepoint(NAME, place)
         savepoint_s = time.monotonic() - began_s
+        if made.entries["count"] != keys:
+            raise WrongResultError(f"the savepoint has {made.entries['count']:,} keys, not {keys:,}")
         kill()
         began_s = time.monotonic()
         client.submit(NAME, topology(keys, rate, arguments.after), conf, from_savepoint=place)
