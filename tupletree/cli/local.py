@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tupletree.cli.local_progress import LocalProgress
 from tupletree.cli.options import conf_options, json_option
@@ -40,7 +41,9 @@ LOOK_EVERY_S = 0.25
 )
 @json_option
 @conf_options
+@click.pass_context
 def command(
+    context: click.Context,
     file: str,
     filter_file: str | None,
     env_filter: bool,
@@ -58,8 +61,8 @@ def command(
     when every source is at its end, if all spouts can tell (ReliableSpout, @spout). Then the command prints the number
     of tuples that each component emitted, the states of stateful bolts, and the newest error that each component
     reported. An exception in a component ends the run with exit status 1 and shows the lines of yours that raised it;
-    TUPLETREE_TRACEBACK=1 shows the whole traceback. The exit status is also 1 if no tuple was emitted because of an
-    error: the last line has it.
+    TUPLETREE_TRACEBACK=1 shows the whole traceback. The exit status is also 1 if nothing was emitted, or not one
+    message was processed, because of an error: the last line has it. A run that its default time has cut off says so.
 
     \b
     Examples:
@@ -83,11 +86,15 @@ def command(
     started_s = time.monotonic()
     with LocalCluster() as cluster:
         cluster.submit(name, topology, conf, observer=observe)
-        _run(cluster, name, seconds, emitted, as_json)
+        is_whole = _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
         last = last_line(topology, _by_component(emitted), cluster.counts(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
+    if not is_whole and context.get_parameter_source("seconds") is ParameterSource.DEFAULT:
+        click.echo(
+            f"stopped after {seconds:g} s, before the end of all sources; --seconds 0 goes on until then", err=True
+        )
     _end(last)
 
 
@@ -101,8 +108,8 @@ def _end(last: LastLine) -> None:
 
 def _run(
     cluster: LocalCluster, name: str, seconds: float, emitted: Counter[tuple[str, str, int]], as_json: bool
-) -> None:
-    """Return at the end of the sources, or after ``seconds`` (0: when interrupted). Raises a component's exception."""
+) -> bool:
+    """Return true at the end of the sources, false after ``seconds`` (0: interrupted). Raises a component's error."""
     from tupletree._tracebacks import users_frames
 
     if not as_json:
@@ -130,12 +137,14 @@ def _run(
         look()  # what a short run has done since the last time
         if cluster.is_at_end(name):
             cluster.finish(name, max(10, seconds or float("inf")))
+            return True
     except KeyboardInterrupt:
-        return
+        pass
     except TupletreeError as error:
         if error.__cause__ is not None and not isinstance(error.__cause__, TupletreeError):
             click.echo(users_frames(error.__cause__), err=True)
         raise
+    return False
 
 
 def _by_component(emitted: Counter[tuple[str, str, int]]) -> Counter[str]:

@@ -65,9 +65,15 @@ def last_line(
     spouts = [id for id, one in topology.components.items() if isinstance(one.component, Spout)]
     sources = [id for id in spouts if id != CHECKPOINT_SPOUT]
     tuples = sum(emitted.get(id, 0) for id in sources)
+    messages = sum(one.acked for id, one in counts.items() if id in sources)
+    failures = sum(one.failed for id, one in counts.items() if id in sources)
+    if tuples and failures and not messages and errors:
+        component, error = errors[-1]
+        why = f"no message was processed, and {failures:,} attempts have failed; the newest error"
+        return LastLine(f"{why}: component {component!r} reported {named(error)}", is_failure=True)
     if tuples:
         return LastLine(_unwritten(topology, tuples, statuses))
-    if messages := sum(one.acked for id, one in counts.items() if id in sources):
+    if messages:
         return LastLine(f"no tuple was emitted: the operators passed on none of {messages:,} messages read")
     fault = _fault(sources, statuses, errors)
     if fault:

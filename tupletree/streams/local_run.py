@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tupletree.errors import GivenUpError, named
 from tupletree.testing import LocalCluster
 from tupletree.topology import Topology
 
@@ -16,6 +18,9 @@ SETTINGS: Final = {"topology.state.checkpoint.interval.ms": 100}
 
 NAME: Final = "program"
 """The name of the topology in its LocalCluster."""
+
+MAX_ERRORS: Final = 20
+"""The most different errors that are printed while a program runs here."""
 
 _collected: dict[str, list[Any]] = {}
 """What is being collected, by the id of the Collector. Its copies in the tasks of a LocalCluster find it here."""
@@ -35,16 +40,29 @@ class Collector:
 
 
 class _PrintedErrors:
-    """Prints the errors that components report to standard error."""
+    """Prints the errors that components report to standard error: of equal ones the first, and in the end their number.
+
+    Messages that are given up for the same reason are equal.
+    """
 
     def __init__(self) -> None:
-        self._printed = 0
+        self._read = 0
+        self._times: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, cluster: LocalCluster) -> None:
         errors = cluster.errors(NAME)
-        for component, error in errors[self._printed :]:
-            print(f"component {component!r} reported {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        self._printed = len(errors)
+        for component, error in errors[self._read :]:
+            what = (component, (isinstance(error, GivenUpError) and error.reason) or named(error))
+            self._times[what] += 1
+            if self._times[what] == 1 and len(self._times) <= MAX_ERRORS:
+                print(f"component {component!r} reported {named(error)}", file=sys.stderr, flush=True)
+        self._read = len(errors)
+
+    def end(self) -> None:
+        """Print the number of errors that were not printed, if there are any."""
+        more = self._read - min(len(self._times), MAX_ERRORS)
+        if more:
+            print(f"components reported {more:,} more errors", file=sys.stderr, flush=True)
 
 
 def run(
@@ -65,7 +83,8 @@ def run(
     Raises:
         TaskFailedError: a component raised.
     """
-    watch = watch or _PrintedErrors()
+    printed = _PrintedErrors()
+    watch = watch or printed
     began_s = time.monotonic()
     with LocalCluster() as cluster:
         cluster.submit(NAME, topology, {**SETTINGS, **conf})
@@ -80,6 +99,7 @@ def run(
         if cluster.is_at_end(NAME) and not is_over():
             cluster.finish(NAME, max(10, seconds or float("inf")))
             watch(cluster)
+    printed.end()
 
 
 def collect(collector: Collector, count: int, run_until: Callable[[Callable[[], bool]], None]) -> list[Any]:

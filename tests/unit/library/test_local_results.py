@@ -62,6 +62,19 @@ def test_entries_of_the_library_are_left_out_where_the_library_has_them() -> Non
     assert last_line(topology, {"sales": 7}, {}, {}, []).text == "", "no sink waits for a checkpoint"
 
 
+def test_a_run_in_which_every_attempt_has_failed_is_a_failure() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sales", Sales())
+    topology, error = builder.create_topology(), ("count", ValueError("key_by returned None"))
+    found = last_line(topology, {"sales": 7}, {"sales": ComponentCounts(failed=7)}, {}, [error])
+    assert found.is_failure and found.text == (
+        "no message was processed, and 7 attempts have failed; the newest error: component 'count' reported "
+        "ValueError: key_by returned None"
+    )
+    some = last_line(topology, {"sales": 7}, {"sales": ComponentCounts(acked=1, failed=6)}, {}, [error])
+    assert (some.text, some.is_failure) == ("", False)
+
+
 def test_the_last_line_says_why_no_tuple_was_emitted() -> None:
     builder = TopologyBuilder()
     builder.set_spout("sales", Sales())

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from tupletree.backoff import Backoff
+from tupletree.cli.local import command
 from tupletree.cli.main import main
+from tupletree.connectors.files import FileSpout
+from tupletree.connectors.formats import Json
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import TupletreeError, UsageError
 from tupletree.streams import Stream, StreamBuilder
@@ -127,6 +130,31 @@ def test_an_element_that_is_given_up_is_reported_and_the_others_go_on(capfd: pyt
     counts = dict(numbers.key_by(lambda n: None if n == 3 else n % 2).count().collect(100, seconds=60))
     assert counts == {0: 3, 1: 2}
     assert "key_by returned None; a str, bytes, an int or a tuple of these was expected" in capfd.readouterr().err
+
+
+def test_equal_errors_are_printed_once_with_their_number(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text("{}\n" * 2_000)
+    lines = StreamBuilder().source(FileSpout(tmp_path / "a.jsonl", Json(["a"]), are_complete=True))
+    assert lines.collect(8) == []
+    first, rest = capfd.readouterr().err.splitlines()
+    assert first.endswith("the message has no 'a'; it has nothing") and rest == "components reported 1,999 more errors"
+
+
+def test_a_run_that_its_default_time_cuts_off_says_so(
+    local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "endless.py").write_text(
+        "from itertools import count\nfrom tupletree.streams import StreamBuilder\nbuilder = StreamBuilder()\n"
+        "builder.source(count, name='numbers').filter(lambda n: n < 3).print()\n"
+        "topology = builder.topology()\n"
+    )
+    [option] = [one for one in command.params if one.name == "seconds"]
+    monkeypatch.setattr(option, "default", 1)
+    assert main(["local", str(tmp_path / "endless.py")]) == 0
+    assert "stopped after 1 s, before the end of all sources; --seconds 0 goes on until then" in capsys.readouterr().err
+    assert main(["local", str(tmp_path / "endless.py"), "--seconds", "0.5"]) == 0
+    assert "stopped" not in capsys.readouterr().err
+    assert "stopped" not in local("numbers.print()\nbuilder.topology()")[2]
 
 
 def test_none_of_a_function_means_that_nothing_is_there_yet() -> None:
