@@ -14,6 +14,7 @@ from tupletree.drpc.local import LocalDRPC
 from tupletree.drpc.requests import Kind, check_function
 from tupletree.drpc.values import decoded, return_info
 from tupletree.errors import ConfigError, UsageError
+from tupletree.retrying_spout import RetryingCollector
 
 
 class DRPCSpout(Spout):
@@ -63,7 +64,7 @@ class DRPCSpout(Spout):
             raise ConfigError(
                 "topology.acker.executors is 0, but without ackers a DRPCSpout cannot tell when an answer is complete"
             )
-        if type(collector).__name__ == "RetryingCollector":
+        if isinstance(collector, RetryingCollector):
             raise UsageError("a DRPCSpout emits each request once: remove set_retry and set_dead_letters")
         serving = Serving(context.topology_id, self.function, self._max_in_flight, self._collects)
         self._is_waiting = False
