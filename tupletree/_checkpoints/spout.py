@@ -218,6 +218,11 @@ class CheckpointSpout(Spout):
             self._coordinator.hurry()
             self._advance()
 
+    @property
+    def is_between(self) -> bool:
+        """True if no step of a checkpoint is in progress. Any thread."""
+        return self._coordinator is None or self._coordinator.step is None
+
     def hold(self, hold_s: float) -> HeldCheckpoint:
         """Begin no checkpoint for some seconds, instead of those of an earlier call; tell where the states are."""
         coordinator = self._coordinator

@@ -204,7 +204,7 @@ class LocalCluster:
             return
 
         def is_saved() -> bool:
-            topology.hurry()
+            topology.hurry(is_final=True)
             return (topology.checkpoint or 0) >= before + 2
 
         self.wait_until(is_saved, timeout)

@@ -191,7 +191,14 @@ class LocalTopology:
 
     @property
     def is_at_end(self) -> bool:
-        """True if ``at_end`` of every spout is true (ReliableSpout): all is read, and all messages are processed."""
+        """True if ``at_end`` of every spout is true (ReliableSpout): all is read, and all messages are processed.
+
+        A checkpoint of which spouts have heard is complete then, also in the components behind them.
+        """
+        return self._is_processed and all(spout.is_between for spout in self._checkpoint_spouts)
+
+    @property
+    def _is_processed(self) -> bool:
         return all(getattr(spout, "at_end", False) for spout in self._spouts)
 
     @property
@@ -224,8 +231,18 @@ class LocalTopology:
         status = next((one for (id, _), one in self.statuses.items() if id == CHECKPOINT_SPOUT), None)
         return None if status is None else status.get("txid") or 0
 
-    def hurry(self) -> None:
-        """Once all sources are read: begin the next checkpoint, and tick bolts that hold tuples until a tick."""
+    @property
+    def _checkpoint_spouts(self) -> list[CheckpointSpout]:
+        spouts = [task.spout for task in self.tasks if isinstance(task, SpoutTask)]
+        return [spout for spout in spouts if isinstance(spout, CheckpointSpout)]
+
+    def hurry(self, *, is_final: bool = False) -> None:
+        """Once all sources are read: begin the next checkpoint, and tick bolts that hold tuples until a tick.
+
+        Not if all messages are processed, unless ``is_final``: then only the present checkpoint has to end.
+        """
+        if self._is_processed and not is_final:
+            return
         if not all(getattr(spout, "has_read_all", False) or getattr(spout, "at_end", False) for spout in self._spouts):
             return
         for executor in self.engine.executors:

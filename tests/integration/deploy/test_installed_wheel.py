@@ -27,7 +27,8 @@ from tupletree.testing import wait_until
 pytestmark = pytest.mark.timeout(600)  # where nothing is compiled yet, the build of the wheel compiles it
 
 ROOT = Path(__file__).parents[3]
-CONTEXT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "tupletree", "nimbus", "supervisor", "worker", "acker")
+DAEMONS = ("nimbus", "supervisor", "worker", "acker", "drpc_server")
+CONTEXT = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "tupletree", *DAEMONS)
 COMPILED = "tupletree/_compiled"
 
 
@@ -79,7 +80,7 @@ def test_the_wheel_has_every_file_of_the_packages(programs: Path, tmp_path: Path
     asked = "import tupletree, pathlib; print(pathlib.Path(tupletree.__file__).parent)"
     installed = Path(run(programs / "python", "-c", asked, cwd=tmp_path).strip())
     roots = {Path(tupletree.__file__).parent: installed}
-    roots |= {ROOT / role: installed / role for role in ("nimbus", "supervisor", "worker", "acker")}
+    roots |= {ROOT / role: installed / role for role in DAEMONS}
     made = (".pyc", *importlib.machinery.EXTENSION_SUFFIXES)
     for here, there in roots.items():
         wanted = {one.relative_to(here) for one in here.rglob("*") if one.is_file() and not one.name.endswith(made)}

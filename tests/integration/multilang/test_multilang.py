@@ -209,8 +209,8 @@ def test_a_batch_that_is_acked_at_a_tick_may_be_larger_than_the_limit(cluster: L
 )
 def test_a_program_that_cannot_go_on_ends_the_worker(cluster: LocalCluster, line: str, told: str) -> None:
     scene = Splitting(cluster, topology_subprocess_timeout_secs=2 if line == "hang" else 30)
-    scene.feed(line)
     child = scene.child()
+    scene.feed(line)
     assert told in scene.failure()
     wait_until(lambda: ended(child), 5, what="its process has ended")
     assert not Path(scene.pid_dir).exists()

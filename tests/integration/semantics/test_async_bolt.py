@@ -213,7 +213,7 @@ def test_another_exception_ends_the_worker(cluster: LocalCluster) -> None:
 
     scene = Scene(cluster, bolt_of(execute))
     scene.feed(1)
-    with pytest.raises(TaskFailedError, match=r"failed: ValueError: broken; .*: raise FailedException "):
+    with pytest.raises(TaskFailedError, match=r"failed: ValueError: broken; .*: raise tupletree.FailedException "):
         scene.until(lambda: False)
 
 

@@ -39,7 +39,8 @@ def test_an_exception_of_the_chain_ends_the_worker_whatever_the_spout_catches(
 
     given = Catching("a", log=Log()) if kind == "catching" else lines
     with pytest.raises(
-        TaskFailedError, match=f"of component 'spout' failed: {type(error).__name__}: oh; .*raise FailedException"
+        TaskFailedError,
+        match=f"of component 'spout' failed: {type(error).__name__}: oh; .*raise tupletree.FailedException",
     ):
         Run(cluster, chained(given, Through(fail), WORD))
 

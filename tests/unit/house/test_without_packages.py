@@ -40,7 +40,7 @@ CLASS_PATH = "from tupletree._devcluster.java import zookeeper_class_path; zooke
 UNVERIFIED = "from tupletree._security.tokens import unverified; unverified('x.y.z')"
 
 
-@pytest.mark.parametrize("role", ["nimbus", "supervisor", "worker", "acker"])
+@pytest.mark.parametrize("role", ["nimbus", "supervisor", "worker", "acker", "drpc_server"])
 def test_daemons_need_neither_spark_nor_the_packages_of_secured_clusters(role: str) -> None:
     done = run_without((*SPARK, *SERVER), f"import tupletree.{role}.__main__")
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tupletree import CountWindow, Session, Sliding, Tumbling
+from tupletree import CountWindow, Session, Sliding, StatefulBolt, Tumbling
 from tupletree.cli.main import main
+from tupletree.connectors.sqlite import SqliteSink
 from tupletree.streams import KeyedStream, Stream, StreamBuilder
 from tupletree.streams.builder import Guarantee
 
@@ -153,3 +157,29 @@ def test_a_run_waits_for_no_interval_once_its_sources_are_read(guarantee: Guaran
     stream.builder.run_local(seconds=60, guarantee=guarantee, conf=conf)
     for name, rows in {"sales": [("a", 1), ("b", 2)], "counts": [("a", 1), ("b", 1)]}.items():
         assert sorted(tuple(row.values()) for row in pq.read_table(tmp_path / name).to_pylist()) == rows
+
+
+class SlowCommits(StatefulBolt):
+    """Passes tuples on, and hears of a commit long after the source."""
+
+    outputs = ("item", "n")
+
+    def execute(self, tup: Any) -> None:
+        self.collector.emit([tup["item"], tup["n"]], [tup])
+        self.collector.ack(tup)
+
+    def pre_commit(self, txid: int) -> None:
+        time.sleep(0.5)
+
+
+def test_a_run_ends_when_its_last_checkpoint_is_complete_in_its_sinks(tmp_path: Path) -> None:
+    stream = StreamBuilder().source([Sale("a", 1), Sale("b", 2)], name="sales").process(SlowCommits())
+    sink = SqliteSink(tmp_path / "shop.db", "sales", {"item": "string", "n": "bigint"}, key="item")
+    stream.sink(sink, fields=["item", "n"])
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "states")},
+    }
+    stream.builder.run_local(seconds=60, guarantee="exactly_once", conf=conf)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        assert database.execute("SELECT item, n FROM sales ORDER BY item").fetchall() == [("a", 1), ("b", 2)]

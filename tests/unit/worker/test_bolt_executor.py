@@ -141,7 +141,7 @@ def test_an_exception_names_component_and_task_and_keeps_its_cause() -> None:
         raise ValueError("broken")
 
     for bolt, remedy in (
-        (DoBasic(execute), "raise FailedException "),
+        (DoBasic(execute), "raise tupletree.FailedException "),
         (Do(execute), r"call collector\.fail\(tup, error\) "),
     ):
         hand = chain(bolt)

@@ -219,7 +219,7 @@ def test_a_message_that_is_failed_without_a_tree_fails_when_the_spout_has_return
     assert task_of(hand).has_failed_tuples, "a PREPARE can come before the worker ends"
     assert task_of(hand).must_yield
     with pytest.raises(
-        TaskFailedError, match=r"of component 'spout' failed: ZeroDivisionError: oh; .*raise FailedException"
+        TaskFailedError, match=r"of component 'spout' failed: ZeroDivisionError: oh; .*raise tupletree.FailedException"
     ):
         hand.step("spout")
 
