@@ -98,8 +98,8 @@ def test_a_spark_program_takes_rows_from_one_topology_to_another(
     with LocalCluster() as cluster:
         cluster.submit("words", names["words"].create_topology())
         cluster.submit("scores", names["scores"].create_topology())
-        cluster.wait_until(lambda: cluster.counts("words")["out"].acked > 0 and any((tmp_path / "counts").iterdir()))
-        cluster.wait_until(lambda: (tmp_path / "scores").exists() and any((tmp_path / "scores").iterdir()))
+        cluster.wait_until(lambda: cluster.counts("words")["out"].acked > 0 and any((tmp_path / "counts").glob("*")))
+        cluster.wait_until(lambda: any((tmp_path / "scores").glob("*")))
         execute(program, GUIDE, names, replaced)
         try:
 
