@@ -73,6 +73,10 @@ class Pages:
         with contextlib.suppress(TupletreeError):
             self.hold(0.0)
 
+    def await_answer(self, limit_s: float) -> None:
+        """Wait until the topology's checkpoint spout answers. Raises UsageError if it takes no checkpoints."""
+        self._until(limit_s, 0.0, lambda reply: True, "does not answer")
+
     def settle(self, limit_s: float) -> Held:
         """Hold checkpoints, and return the one that all tasks have committed. Raises UnavailableError after a while."""
         reply = self._until(limit_s, HOLD_S, lambda reply: reply.held.HasField("txid"), "has committed no checkpoint")

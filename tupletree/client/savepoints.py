@@ -83,7 +83,7 @@ class SavepointCalls(LeaderCalls):
                 self._stop_spouts(pages, name, limit_s)
             made = self._take(pages, described, place, limit_s)
             if kill:
-                pages.hold()
+                pages.settle(limit_s)  # again, also if a worker has ended just now: nothing more is committed meanwhile
                 request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=0.0)
                 self._call(lambda stub: stub.Kill(request, timeout=_CALL_S))
             is_done = True
@@ -136,7 +136,7 @@ class SavepointCalls(LeaderCalls):
         return self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S))
 
     def _stop_spouts(self, pages: Pages, name: str, limit_s: float) -> None:
-        pages.hold(0.0)  # refuses a topology without states before anything is changed
+        pages.await_answer(limit_s)  # refuses a topology without states before anything is changed
         self._call(lambda stub: stub.Deactivate(nimbus_pb2.DeactivateRequest(name=name), timeout=_CALL_S))
         pages.await_quiet(limit_s)
 
@@ -144,6 +144,7 @@ class SavepointCalls(LeaderCalls):
         self, pages: Pages, described: nimbus_pb2.DescribeTopologyReply, place: Place | None, limit_s: float
     ) -> Savepoint:
         name = described.summary.record.name
+        reason = UnavailableError(_steady(name))
         for _ in range(_TRIES):
             held = pages.settle(limit_s)
             target = _free(f"{name}-{held.txid}") if place is None else place
@@ -153,15 +154,16 @@ class SavepointCalls(LeaderCalls):
                 manifest = _write(target, pages, held, described, written)
                 pages.check(held)
                 target.write_manifest(manifest)
-            except MovedError:
+            except UnavailableError as error:  # a worker that ends is replaced
                 target.remove(written)
+                reason = reason if isinstance(error, MovedError) else error
                 continue
             except BaseException:
                 target.remove(written)
                 raise
             entries = {id: part.entries or 0 for id, part in manifest.components.items()}
             return Savepoint(target.address, held.txid, entries, round(time.monotonic() - held.since_s, 3))
-        raise UnavailableError(_steady(name))
+        raise reason
 
 
 def _steady(name: str) -> str:
