@@ -12,6 +12,8 @@ from tupletree._stores.zookeeper_nodes import ZooKeeperStore
 from tupletree.errors import InternalError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
+from .updates import state_versions
+
 
 def progress_store(store: Store, record: pb.TopologyRecord) -> StateStore:
     """Return the store of a topology's progress. Raises UsageError if it is not one that nimbus reads."""
@@ -40,7 +42,7 @@ def check_readable(store: Store, record: pb.TopologyRecord, spec: pb.TopologySpe
         states = progress_store(store, record)
     except UsageError:
         return
-    versions = {one.id: max(one.state_version, 1) for one in spec.components if one.keeps_state}
+    versions = state_versions(spec)
     try:
         stored_checkpoint(states, state_id).older_states(versions, versions)
     except InternalError as error:

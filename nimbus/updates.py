@@ -15,7 +15,6 @@ executors and tasks are compared with what the version that runs was submitted w
 from __future__ import annotations  # pure
 
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -124,12 +123,15 @@ def differences(record: pb.TopologyRecord, version: pb.TopologyVersion) -> Diffe
     return Differences(tuple(added), tuple(removed), tuple(keys))
 
 
+def state_versions(spec: pb.TopologySpec) -> dict[str, int]:
+    """Return the ``state_version`` of each component with a state; 1 where nothing is said."""
+    return {one.id: max(one.state_version, 1) for one in spec.components if one.keeps_state}
+
+
 def migrated(running: pb.TopologySpec, spec: pb.TopologySpec) -> list[str]:
     """Return the components whose ``state_version`` is higher in ``spec``, whose values are migrated; ascending."""
-    before = {one.id: max(one.state_version, 1) for one in running.components if one.keeps_state}
-    return sorted(
-        one.id for one in spec.components if one.keeps_state and one.state_version > before.get(one.id, math.inf)
-    )
+    before, after = state_versions(running), state_versions(spec)
+    return sorted(id for id, version in after.items() if version > before.get(id, version))
 
 
 def is_same(record: pb.TopologyRecord, version: pb.TopologyVersion) -> bool:

@@ -166,6 +166,11 @@ class GivenUpError(TupletreeError):
         self.reason = reason
 
 
+def likeness(error: BaseException) -> str:
+    """Return a text that is the same for errors of which people need one: messages given up for the same reason."""
+    return (isinstance(error, GivenUpError) and error.reason) or named(error)
+
+
 class FailedException(Exception):
     """Raised by a basic bolt to fail its input tuple: the tuple tree fails, the worker goes on.
 

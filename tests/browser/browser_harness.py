@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import threading
 import urllib.request
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import ConsoleMessage, FloatRect, Page, Request
+from playwright.sync_api import ConsoleMessage, FloatRect, Locator, Page, Request
 
 from tupletree.testing import DevCluster
 
@@ -206,3 +207,16 @@ def growing(text: Path) -> Iterator[None]:
     finally:
         is_over.set()
         grower.join()
+
+
+def table(page: Page, caption: str) -> Locator:
+    return page.get_by_role("region", name=f"Table: {caption}", exact=True)
+
+
+def row(page: Page, caption: str, first: str) -> Locator:
+    """A row of a table, by what stands in its first cell."""
+    return (
+        table(page, caption)
+        .locator("tbody tr")
+        .filter(has=page.locator("th").filter(has_text=re.compile(f"^{re.escape(first)}$")))
+    )

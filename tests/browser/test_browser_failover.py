@@ -1,4 +1,4 @@
-"""The nimbus that leads dies under an open page: the page says so, and goes on by itself when another leads."""
+"""The nimbus of an open page dies or hangs: the page says so, and goes on by itself when another leads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import browser_topologies
 import pytest
-from browser_harness import Watched, address, http_port, topology_id
+from browser_harness import Watched, address, http_port, row, topology_id
 from playwright.sync_api import Browser, Page, expect
 
 from tupletree.testing import DevCluster, wait_until
@@ -93,3 +93,11 @@ def test_a_page_goes_on_when_its_own_nimbus_is_back(cluster: DevCluster, watched
     expect(page.locator(".pulse")).to_have_text("live", timeout=LONG_MS)
     expect(page.locator(".lost-banner")).to_have_count(0)
     only_broken_connections(watched)
+
+
+def test_a_nimbus_that_hangs_has_been_silent_since_its_last_answer(cluster: DevCluster, page: Page) -> None:
+    page.goto(address(cluster))
+    expect(row(page, "Topologies", "words")).to_be_visible()
+    page.route("**/api/v1/**", lambda route: None)  # as from a process that is stopped
+    banner = page.get_by_role("status").filter(has_text="This nimbus has not answered")
+    expect(banner).to_contain_text(re.compile(r"not answered for [1-9]\d*\ss \(no answer within 8 seconds\)"))

@@ -24,10 +24,12 @@ from browser_harness import (
     contrasts,
     growing,
     horizontal_excess,
+    row,
     shot,
+    table,
     topology_id,
 )
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from examples import stateful_words, transactional_words
 from tupletree.testing import DevCluster, wait_until
@@ -81,19 +83,6 @@ def figure(page: Page, label: str) -> str:
     """The figure under a label of the row of figures."""
     entry = page.locator(".figures > div").filter(has=page.get_by_text(label, exact=True))
     return entry.locator("dd").first.inner_text()
-
-
-def table(page: Page, caption: str) -> Locator:
-    return page.get_by_role("region", name=f"Table: {caption}", exact=True)
-
-
-def row(page: Page, caption: str, first: str) -> Locator:
-    """A row of a table, by what stands in its first cell."""
-    return (
-        table(page, caption)
-        .locator("tbody tr")
-        .filter(has=page.locator("th").filter(has_text=re.compile(f"^{re.escape(first)}$")))
-    )
 
 
 def cells(page: Page, caption: str, first: str) -> dict[str, str]:
@@ -380,15 +369,6 @@ def test_a_view_shows_nothing_of_the_view_before(cluster: DevCluster, page: Page
     page.evaluate("id => { location.hash = `#/topology/${id}/transactions`; }", stateful)
     expect(page.get_by_text(stateful)).to_be_visible()
     expect(page.get_by_role("heading", name="Transactions of transactional-words")).to_have_count(0)
-
-
-@pytest.mark.long
-def test_a_nimbus_that_hangs_has_been_silent_since_its_last_answer(cluster: DevCluster, page: Page) -> None:
-    page.goto(address(cluster))
-    expect(row(page, "Topologies", "words")).to_be_visible()
-    page.route("**/api/v1/**", lambda route: None)  # as from a process that is stopped
-    banner = page.get_by_role("status").filter(has_text="This nimbus has not answered")
-    expect(banner).to_contain_text(re.compile(r"not answered for [1-9]\d*\ss \(no answer within 8 seconds\)"))
 
 
 def test_the_theme_is_switched_and_kept(cluster: DevCluster, page: Page) -> None:

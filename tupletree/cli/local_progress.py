@@ -9,7 +9,7 @@ from typing import Any, Final
 from tupletree._wire.statuses import source_of
 from tupletree.cli.output import count
 from tupletree.cli.statuses import printable
-from tupletree.errors import GivenUpError, named
+from tupletree.errors import likeness, named
 
 SUMMARY_EVERY_S: Final = 10.0
 """The time between two lines on tuples, and on errors that were not shown one by one."""
@@ -53,7 +53,7 @@ class LocalProgress:
         lines = []
         for component, error in errors[self._read :]:
             text = printable(named(error), WIDTH)
-            what = (isinstance(error, GivenUpError) and error.reason) or text
+            what = printable(likeness(error), WIDTH)
             if (component, what) in self._texts or self._shown[component] >= MAX_NEW_ERRORS:
                 self._more[component] += 1
                 self._newest[component] = text

@@ -47,7 +47,7 @@ def outputs_of(cls: Any) -> dict[str, tuple[list[str], bool]]:
     ``outputs`` of streamparse: names of fields, and Stream objects.
     """
     found: dict[str, tuple[list[str], bool]] = {}
-    for one in cls.outputs or () if hasattr(cls, "outputs") else ():
+    for one in getattr(cls, "outputs", None) or ():
         if isinstance(one, str):
             found.setdefault("default", ([], False))[0].append(one)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -64,13 +63,22 @@ class PystormComponent(Component):
             if self._component.exit_on_exception:
                 raise
 
+    def emit(self, message: Message, origin: Any) -> list[int]:
+        """Emit a tuple, and return its tasks. ``origin``: the anchors of a bolt, or the message id of a spout."""
+        collector: Any = self.collector  # type: ignore[attr-defined]
+        stream, task = message.get("stream", DEFAULT_STREAM), message.get("task")
+        if task is None:
+            return list(collector.emit(message["tuple"], origin, stream))
+        collector.emit_direct(task, message["tuple"], origin, stream)
+        return [task]
+
     def note(self, message: Message) -> None:
         """Carry out a message that spouts and bolts may send."""
         match message["command"]:
             case "error":
                 self.collector.report_error(PystormError(str(message["msg"])))  # type: ignore[attr-defined]
             case "log":
-                log_message(self._component.logger if self._component else logging.getLogger(__name__), message)
+                log_message(self._component.logger, message)
             case "metrics":
                 self._metrics.note(message["name"], message["params"])
 
@@ -139,7 +147,7 @@ class PystormBolt(PystormComponent, Bolt):
     def _carry_out(self, message: Message) -> list[int]:
         match message["command"]:
             case "emit":
-                return self._emit(message)
+                return self.emit(message, self._anchors(message))
             case "ack" if (tup := self._tuples.pop(message["id"], None)) is not None:
                 self.collector.ack(tup)
             case "fail" if (tup := self._tuples.pop(message["id"], None)) is not None:
@@ -148,16 +156,11 @@ class PystormBolt(PystormComponent, Bolt):
                 self.note(message)
         return []
 
-    def _emit(self, message: Message) -> list[int]:
+    def _anchors(self, message: Message) -> list[Tuple]:
         try:
-            anchors = [self._tuples[id] for id in message.get("anchors", ())]
+            return [self._tuples[id] for id in message.get("anchors", ())]
         except KeyError:
             raise PystormError("it anchors to a tuple that it has acked or failed, or never got") from None
-        stream, task = message.get("stream", DEFAULT_STREAM), message.get("task")
-        if task is None:
-            return list(self.collector.emit(message["tuple"], anchors, stream))
-        self.collector.emit_direct(task, message["tuple"], anchors, stream)
-        return [task]
 
 
 class PystormSpout(PystormComponent, Spout):
@@ -196,11 +199,7 @@ class PystormSpout(PystormComponent, Spout):
         self.attempt(self._component.fail, msg_id)
 
     def _carry_out(self, message: Message) -> list[int]:
-        if message["command"] != "emit":
-            self.note(message)
-            return []
-        stream, task, id = message.get("stream", DEFAULT_STREAM), message.get("task"), message.get("id")
-        if task is None:
-            return list(self.collector.emit(message["tuple"], id, stream))
-        self.collector.emit_direct(task, message["tuple"], id, stream)
-        return [task]
+        if message["command"] == "emit":
+            return self.emit(message, message.get("id"))
+        self.note(message)
+        return []

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tupletree.errors import GivenUpError, named
+from tupletree.errors import likeness, named
 from tupletree.testing import LocalCluster
 from tupletree.topology import Topology
 
@@ -52,7 +52,7 @@ class _PrintedErrors:
     def __call__(self, cluster: LocalCluster) -> None:
         errors = cluster.errors(NAME)
         for component, error in errors[self._read :]:
-            what = (component, (isinstance(error, GivenUpError) and error.reason) or named(error))
+            what = (component, likeness(error))
             self._times[what] += 1
             if self._times[what] == 1 and len(self._times) <= MAX_ERRORS:
                 print(f"component {component!r} reported {named(error)}", file=sys.stderr, flush=True)
