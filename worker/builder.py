@@ -173,7 +173,7 @@ def _follow_conf(
 
 
 def _call_soon(
-    inbox: Inbox, task_id: int, is_first: bool, context: TopologyContext, function: Callable[[], None]
+    inbox: Inbox, task_id: int, is_first: bool, context: TopologyContext | None, function: Callable[[], None]
 ) -> None:
     call = Call(task_id, function, context)
     if is_first:

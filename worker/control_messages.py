@@ -55,15 +55,15 @@ class ShardsLost:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that a component requested on its task's own thread (``context.call_soon`` or ``call_first``).
+    """A call on a task's own thread, requested by a component (``context.call_soon`` or ``call_first``).
 
     The call is skipped if the component has been replaced since. In that case the task's context is no longer
-    ``context``.
+    ``context``. ``context`` is None for a call of the framework, which is made whether it has been replaced or not.
     """
 
     task: int
     function: Callable[[], None]
-    context: TopologyContext
+    context: TopologyContext | None
 
 
 @dataclass(frozen=True, slots=True)

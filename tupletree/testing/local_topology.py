@@ -139,7 +139,11 @@ class LocalTopology:
         return [task for executor in self.engine.executors for task in executor.tasks]
 
     def state(self, component: str) -> dict[Any, Any]:
-        """Return the content of the states of a component's tasks, read on their own threads."""
+        """Return the content of the states of a component's tasks, read on their own threads.
+
+        Raises:
+            TaskFailedError: a component raised.
+        """
         found: dict[Any, Any] = {}
         for task in self.tasks:
             participant = task.participant
@@ -150,8 +154,12 @@ class LocalTopology:
                     found.update(participant.state)
                     has_read.set()
 
-                task.context.call_soon(read)
-                wait_until(has_read.is_set, STOP_TIMEOUT_S, what=f"task {task.task_id} of {component!r} answers")
+                assert task.ask_soon is not None
+                task.ask_soon(False, None, read)
+                what = f"task {task.task_id} of {component!r} answers"
+                wait_until(lambda: has_read.is_set() or self.failure, STOP_TIMEOUT_S, what=what)  # noqa: B023, called now
+                if not has_read.is_set():
+                    self.raise_failure()
         return found
 
     @property

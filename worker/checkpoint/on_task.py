@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 async def on_task(task: Task, call: Callable[[], T], timeout_s: float, remedy: str) -> T | BaseException:
-    """Return what ``call`` returns or raises on the thread of a task, between two batches.
+    """Return what ``call`` returns or raises on the thread of a task, between two batches, whichever copy of the
+    component is there then.
 
     ``remedy``: the end of the sentence for a task that does not come to it. Raises UnavailableError with this sentence.
     """
@@ -36,7 +37,7 @@ async def on_task(task: Task, call: Callable[[], T], timeout_s: float, remedy: s
             loop.call_soon_threadsafe(settle, outcome)
 
     assert task.ask_soon is not None
-    task.ask_soon(True, task.context, run)
+    task.ask_soon(True, None, run)
     try:
         return await asyncio.wait_for(answered, timeout_s)
     except TimeoutError:

@@ -146,7 +146,7 @@ class Task(TreeTracker):
         self.set_up = SetUp()  # replaced by the executor's SetUp
         self.must_yield = False  # set by the watchdog when the current step takes too long
         self.remake: Callable[[], Any] | None = None  # makes a new copy of the component as submitted
-        self.ask_soon: Callable[[bool, TopologyContext, Callable[[], None]], None] | None = None
+        self.ask_soon: Callable[[bool, TopologyContext | None, Callable[[], None]], None] | None = None
         self._env = env
         component.context = context
 

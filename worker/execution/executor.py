@@ -286,8 +286,8 @@ def join_outputs(tasks: Sequence[Task]) -> None:
 
 
 def call(item: Call, task: Task) -> None:
-    """Make a call that a component requested, unless the component was replaced. Raises TaskFailedError."""
-    if item.context is not task.context:
+    """Make a call, unless the component that requested it was replaced. Raises TaskFailedError."""
+    if item.context is not None and item.context is not task.context:
         return
     try:
         item.function()
