@@ -14,6 +14,7 @@ import math
 import time
 from collections import defaultdict
 
+from tupletree._wire import reason_messages
 from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree._wire.packed import pack_u64, unpack_u64
 from tupletree.errors import UnavailableError
@@ -142,13 +143,13 @@ class TrackStream:
             pb.Verdicts(
                 task=task,
                 **{kind: b"".join(parts) for kind, parts in kinds.items()},
-                reasons=self._reasons_of(kinds["failed"]) if "failed" in kinds else (),
+                reasons=self._reasons_of(kinds["failed"]) if "failed" in kinds else None,
             )
             for task, kinds in taken.items()
         ]
         linger_us = round(1e6 * self._linger.pause_s)
         return pb.TrackReply(confirmed=self._confirmed, verdicts=verdicts, linger_us=linger_us, hold=self._is_held)
 
-    def _reasons_of(self, failed: list[bytes]) -> list[pb.FailReason]:
+    def _reasons_of(self, failed: list[bytes]) -> pb.FailReasons | None:
         reasons = self._reasons.take(root for packed in failed for root in unpack_u64(packed))
-        return [pb.FailReason(root=root, reason=reason) for root, reason in reasons.items()]
+        return reason_messages.packed([reasons])

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tupletree._wire import reason_messages
 from tupletree._wire.fail_reasons import MAX_BYTES
 from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree.errors import ProtocolError
@@ -122,7 +123,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
             unpack_u64(update.ack_values),
             unpack_u64(update.fail_roots),
             unpack_u64(update.reset_roots),
-            {item.root: item.reason for item in update.fail_reasons},
+            reason_messages.unpacked(update.fail_reasons),
         )
     except ProtocolError as error:
         raise ProtocolError(f"updates for shard {shard}: {error}") from None
@@ -132,7 +133,7 @@ def _check_shard(update: pb.ShardUpdate, hello: Hello) -> Batch:
     if len(batch.ack_roots) != len(batch.ack_values):
         acks = f"{len(batch.ack_roots)} ack roots, {len(batch.ack_values)} values"
         raise ProtocolError(f"updates for shard {shard}: {acks}")
-    if any(len(reason) > MAX_BYTES for reason in batch.fail_reasons.values()):
+    if any(len(reason) > MAX_BYTES for reason in update.fail_reasons.reasons):
         raise ProtocolError(f"updates for shard {shard}: a fail reason has more than {MAX_BYTES} bytes")
     if not hello.tasks.issuperset(batch.init_tasks):
         unknown = min(set(batch.init_tasks) - hello.tasks)

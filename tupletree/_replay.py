@@ -185,7 +185,7 @@ class Replay:
     def pop_due(self, now_s: float) -> Pending | None:
         """Remove and return a message whose pause is over."""
         while self.due_s <= now_s:
-            *_, pending = heapq.heappop(self._waiting)
+            pending = heapq.heappop(self._waiting)[3]
             self._set_due()
             if pending.is_live:
                 return pending

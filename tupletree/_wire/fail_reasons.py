@@ -10,10 +10,8 @@ from __future__ import annotations  # pure
 
 import functools
 import linecache
-import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgpack
 
@@ -33,8 +31,7 @@ _MAX_STEPS: Final = 10
 _MAX_TEXT: Final = 700  # characters: at most 2,800 bytes of error and traceback each would not fit both
 
 
-@dataclass(frozen=True, slots=True)
-class FailReason:
+class FailReason(NamedTuple):
     """The reason why a bolt failed a tuple. ``error`` and ``traceback`` can be empty; ``retry``: false to give up."""
 
     component: str
@@ -61,17 +58,17 @@ def _lines(error: BaseException) -> str:
     steps = []
     step = error.__traceback__
     while step is not None:
-        steps.append((step.tb_frame.f_code, step.tb_lineno))
+        code = step.tb_frame.f_code
+        steps.append((code.co_filename, step.tb_lineno, code.co_name))
         step = step.tb_next
     return _formatted(tuple(steps[-_MAX_STEPS:]))
 
 
 @functools.lru_cache(maxsize=256)
-def _formatted(steps: tuple[tuple[types.CodeType, int], ...]) -> str:
+def _formatted(steps: tuple[tuple[str, int, str], ...]) -> str:
     """Return the lines of a traceback's steps. Cached: the same failure comes again and again."""
     return "".join(
-        f'  File "{code.co_filename}", line {number}, in {code.co_name}\n{_source(code.co_filename, number)}'
-        for code, number in steps
+        f'  File "{file}", line {number}, in {name}\n{_source(file, number)}' for file, number, name in steps
     )
 
 
@@ -93,12 +90,8 @@ def encode(reason: FailReason) -> bytes:
     return _packed(FailReason(reason.component[:200], reason.task, reason.error[:200], "", reason.retry))
 
 
-def _values(reason: FailReason) -> tuple[str, int, str, str, bool]:
-    return reason.component, reason.task, reason.error, reason.traceback, reason.retry
-
-
 def _packed(reason: FailReason) -> bytes:
-    data: bytes = msgpack.packb(_values(reason), unicode_errors="surrogatepass")
+    data: bytes = msgpack.packb(tuple(reason), unicode_errors="surrogatepass")
     return data
 
 
@@ -109,7 +102,7 @@ def decode(data: bytes) -> FailReason | None:
         reason = FailReason(*msgpack.unpackb(data, unicode_errors="surrogatepass"))
     except (ValueError, TypeError, msgpack.UnpackException):
         return None
-    fits = map(isinstance, _values(reason), (str, int, str, str, bool))
+    fits = map(isinstance, reason, (str, int, str, str, bool))
     return reason if all(fits) else None
 
 

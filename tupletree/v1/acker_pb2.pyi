@@ -56,16 +56,18 @@ class ShardUpdate(_message.Message):
     ack_values: bytes
     fail_roots: bytes
     reset_roots: bytes
-    fail_reasons: _containers.RepeatedCompositeFieldContainer[FailReason]
-    def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ..., fail_reasons: _Optional[_Iterable[_Union[FailReason, _Mapping]]] = ...) -> None: ...
+    fail_reasons: FailReasons
+    def __init__(self, shard: _Optional[int] = ..., init_roots: _Optional[bytes] = ..., init_values: _Optional[bytes] = ..., init_tasks: _Optional[bytes] = ..., ack_roots: _Optional[bytes] = ..., ack_values: _Optional[bytes] = ..., fail_roots: _Optional[bytes] = ..., reset_roots: _Optional[bytes] = ..., fail_reasons: _Optional[_Union[FailReasons, _Mapping]] = ...) -> None: ...
 
-class FailReason(_message.Message):
-    __slots__ = ("root", "reason")
-    ROOT_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    root: int
-    reason: bytes
-    def __init__(self, root: _Optional[int] = ..., reason: _Optional[bytes] = ...) -> None: ...
+class FailReasons(_message.Message):
+    __slots__ = ("reasons", "roots", "which")
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    ROOTS_FIELD_NUMBER: _ClassVar[int]
+    WHICH_FIELD_NUMBER: _ClassVar[int]
+    reasons: _containers.RepeatedScalarFieldContainer[bytes]
+    roots: bytes
+    which: bytes
+    def __init__(self, reasons: _Optional[_Iterable[bytes]] = ..., roots: _Optional[bytes] = ..., which: _Optional[bytes] = ...) -> None: ...
 
 class TrackReply(_message.Message):
     __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "linger_us", "hold")
@@ -96,8 +98,8 @@ class Verdicts(_message.Message):
     failed: bytes
     expired: bytes
     reset: bytes
-    reasons: _containers.RepeatedCompositeFieldContainer[FailReason]
-    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ..., reasons: _Optional[_Iterable[_Union[FailReason, _Mapping]]] = ...) -> None: ...
+    reasons: FailReasons
+    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ..., reasons: _Optional[_Union[FailReasons, _Mapping]] = ...) -> None: ...
 
 class DescribeLedgerRequest(_message.Message):
     __slots__ = ()

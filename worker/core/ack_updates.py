@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from tupletree._wire import reason_messages
 from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
 from tupletree._wire.fail_reasons import encode as encode_reason
 from tupletree._wire.packed import pack_u32, pack_u64
@@ -161,9 +162,7 @@ def encode(shard: int, parts: Iterable[AckUpdates]) -> acker_pb2.ShardUpdate:
         ack_values=pack_u64(ack_values),
         fail_roots=pack_u64(fails),
         reset_roots=pack_u64(resets),
-        fail_reasons=[
-            acker_pb2.FailReason(root=root, reason=reason) for part in parts for root, reason in part.reasons.items()
-        ],
+        fail_reasons=reason_messages.packed(part.reasons for part in parts),
     )
 
 

@@ -24,6 +24,7 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
+from tupletree._wire import reason_messages
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
 
@@ -151,7 +152,7 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
             self._moved.set()
         self._pause_s = min(max(PAUSE_S, reply.linger_us / 1e6), MAX_PAUSE_S)
         for verdicts in reply.verdicts:
-            reasons = {item.root: item.reason for item in verdicts.reasons}
+            reasons = reason_messages.unpacked(verdicts.reasons) if verdicts.HasField("reasons") else {}
             for kind in VerdictKind:
                 if roots := getattr(verdicts, kind.value):
                     control = TreeVerdict(verdicts.task, kind, unpack_u64(roots), reasons)

@@ -7,8 +7,12 @@ from array import array
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tupletree._wire.fail_reasons import MAX_BYTES
+from tupletree._wire.packed import pack_u32
+from tupletree._wire.reason_messages import packed, unpacked
 from tupletree.acker.registry import Registry
 from tupletree.acker.track_stream import TrackStream
 from tupletree.acker.updates import Batch, Hello, check_updates
@@ -61,14 +65,31 @@ def test_a_reason_is_in_the_reply_with_its_verdict() -> None:
         return await stream.next_reply()
 
     reply = asyncio.run(scenario())
-    found = {verdicts.task: list(verdicts.reasons) for verdicts in reply.verdicts}
-    assert found == {1: [pb.FailReason(root=11, reason=b"no")], 2: []}
+    assert {verdicts.task: unpacked(verdicts.reasons) for verdicts in reply.verdicts} == {1: {11: b"no"}, 2: {}}
 
 
 def test_a_long_reason_is_refused() -> None:
-    update = pb.ShardUpdate(fail_roots=bytes(8), fail_reasons=[pb.FailReason(root=0, reason=bytes(MAX_BYTES))])
+    update = pb.ShardUpdate(fail_roots=bytes(8), fail_reasons=packed([{0: bytes(MAX_BYTES)}]))
     [checked] = check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)
     assert checked.fail_reasons == {0: bytes(MAX_BYTES)}
-    update.fail_reasons[0].reason += b"!"
+    update.fail_reasons.reasons[0] += b"!"
     with pytest.raises(ProtocolError, match="updates for shard 0: a fail reason has more than 4096 bytes"):
         check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)
+
+
+def test_columns_of_reasons_that_do_not_fit_are_refused() -> None:
+    update = pb.ShardUpdate(fail_roots=bytes(8), fail_reasons=packed([{0: b"no"}]))
+    update.fail_reasons.which = pack_u32([1])
+    with pytest.raises(ProtocolError, match="updates for shard 0: fail reason 1 of 1"):
+        check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)
+    update.fail_reasons.which = b""
+    with pytest.raises(ProtocolError, match="updates for shard 0: 1 roots of fail reasons, but 0 numbers of reasons"):
+        check_updates(pb.TrackRequest(updates=pb.LedgerUpdates(sequence=1, shards=[update])), HELLO, 1)
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 2**64 - 1), st.sampled_from([b"", b"no", b"late"])), max_size=3))
+def test_reasons_travel_as_columns(several: list[dict[int, bytes]]) -> None:
+    together = {root: reason for reasons in several for root, reason in reasons.items()}
+    message = packed([together])
+    assert (unpacked(message) if message is not None else {}) == together
+    assert message is None or len(message.reasons) == len(set(together.values()))

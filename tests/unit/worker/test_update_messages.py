@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
 from tupletree._wire.packed import unpack_u32, unpack_u64
+from tupletree._wire.reason_messages import unpacked
 from tupletree.worker.core.ack_updates import AckUpdates, encode, split
 from tupletree.worker.network.update_messages import count, messages
 
@@ -37,8 +38,8 @@ def test_every_update_is_in_one_message_and_none_holds_too_many(shards: list[tup
         for name in ("init_roots", "init_values", "ack_roots", "ack_values", "fail_roots", "reset_roots"):
             joined = [value for part in parts for value in unpack_u64(getattr(part, name))]
             assert joined == list(unpack_u64(getattr(given_, name)))
-        assert [reason for part in parts for reason in part.fail_reasons] == list(given_.fail_reasons)
-        assert {reason.root for reason in given_.fail_reasons} == set(unpack_u64(given_.fail_roots))
+        assert [root for part in parts for root in unpacked(part.fail_reasons)] == list(unpacked(given_.fail_reasons))
+        assert set(unpacked(given_.fail_reasons)) == set(unpack_u64(given_.fail_roots))
         assert [task for part in parts for task in unpack_u32(part.init_tasks)] == list(unpack_u32(given_.init_tasks))
 
 
