@@ -57,7 +57,8 @@ def check_ports(plan: ClusterPlan, run: RunOn = run_here) -> None:
         try:
             run(name, lambda host=host, port=port: bind(host, port).close())  # type: ignore[misc]
         except UsageError as error:
-            raise UnavailableError(f"{error}, and {who} needs it; set the key {key} to another port") from error
+            remedy = f"set the key {key} to another port (on the command line: -c {key}=PORT)"
+            raise UnavailableError(f"{error}, and {who} needs it; {remedy}") from error
 
 
 @contextmanager

@@ -274,7 +274,7 @@ def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequ
 def _trouble(error: Exception) -> str:
     """Return what is wrong with a source. The error of a file is not that of a connection."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"not available: {error}"
+        return f"not available: {error}; the spout goes on trying"
     if isinstance(error, ReportedFailedException):  # of a source that answers
         return str(error)
     return f"the connection is lost: {error}"

@@ -233,7 +233,8 @@ def _map(code: Code, step: Step, at: At, depth: int) -> None:
 def _flat_map(code: Code, step: Step, at: At, depth: int) -> None:
     value = code.variable("v")
     with code.collecting(step.then, depth):
-        code.add(depth, f"for {value} in {code.name('f', step.argument)}({at.value}):")
+        results = f"{code.name('f', step.argument)}({at.value})"
+        code.add(depth, f"for {value} in {results}:  # the function of flat_map returns an iterable, or yields")
         code.then(step.then, At(at.key, at.time, value, is_text=step.argument in _TEXTS), depth + 1)
 
 

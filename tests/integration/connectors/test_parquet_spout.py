@@ -77,7 +77,7 @@ def test_a_directory_that_is_missing_is_named_and_no_connection_is_said_to_be_lo
     with LocalCluster() as cluster:
         cluster.submit("rows", builder.create_topology())
         cluster.wait_until(lambda: cluster.errors("rows"), 30)
-        text = f"files: not available: [Errno 2] No such file or directory: '{missing}'"
+        text = f"files: not available: [Errno 2] No such file or directory: '{missing}'; the spout goes on trying"
         assert str(cluster.errors("rows")[0][1]) == text
         missing.mkdir()
         write(missing / "a", ["ann"])

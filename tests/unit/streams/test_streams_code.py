@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -248,3 +249,10 @@ def test_a_chain_knows_its_streams() -> None:
     chain = Chain(Layout(), (inner, Emit("default", Layout(has_key=True))))
     assert list(chain.emits) == ["small", "partial", "default"]
     assert chain.combines == {"partial": fold}
+
+
+def test_a_flat_map_without_results_is_explained_by_the_line_of_its_traceback() -> None:
+    with pytest.raises(TypeError) as raised:
+        run((Step(Kind.FLAT_MAP, lambda value: None, (Emit("default", Layout()),)),), [("k", 7, 1)])
+    last = traceback.extract_tb(raised.value.__traceback__)[-1]
+    assert (last.line or "").endswith("# the function of flat_map returns an iterable, or yields")
