@@ -21,6 +21,8 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ from bench import _cli
 from bench._cli import WrongResultError
 from bench.task_change import INTERVAL_S, MAX_S, check, provider_conf, topology
 from tupletree._checkpoints.record import Checkpoint, stored_checkpoint
+from tupletree._stores.nodes import StateStore
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.testing import DevCluster, wait_until
 
@@ -40,7 +43,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         WrongResultError: the states do not hold what was emitted.
     """
-    keys, rate = arguments.keys, arguments.rate
     with (
         provider_conf(arguments.provider) as provider,
         tempfile.TemporaryDirectory(prefix="bench-savepoint-") as directory,
@@ -54,47 +56,72 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "topology.state.checkpoint.interval.ms": int(1000 * INTERVAL_S),
             **provider,
         }
-        client, place = cluster.client, Path(directory, "kept")
+        case = Case(arguments, cluster, conf, store, Path(directory, "kept"))
+        return case.save() | case.begin()
 
-        def stored() -> Checkpoint:
-            return stored_checkpoint(store, NAME)
 
-        def acked() -> int:
-            return sum(one.total.executed for one in client.describe(NAME).components if one.component_id == "count")
+@dataclass(frozen=True)
+class Case:
+    """A topology that is saved and begun again, on a cluster with this configuration and store of progress."""
 
-        def kill() -> None:
-            client.kill(NAME, wait_secs=0)
-            wait_until(lambda: all(one.role != "worker" for one in cluster.processes), MAX_S, what="the workers end")
+    arguments: argparse.Namespace
+    cluster: DevCluster
+    conf: Mapping[str, Any]
+    store: StateStore
+    place: Path
 
-        client.submit(NAME, topology(keys, rate, arguments.before), conf)
-        wait_until(lambda: acked() >= keys, MAX_S, what="every key is counted")
-        txid = stored().txid
-        wait_until(lambda: stored().txid >= txid + 2, MAX_S, what="a checkpoint has all keys")
+    def save(self) -> dict[str, Any]:
+        """Count every key, make a savepoint, and kill the topology."""
+        keys, client = self.arguments.keys, self.cluster.client
+        client.submit(NAME, topology(keys, self.arguments.rate, self.arguments.before), self.conf)
+        wait_until(lambda: self._counted() >= keys, MAX_S, what="every key is counted")
+        self._wait_checkpoints(2)
         began_s = time.monotonic()
-        made = client.savepoint(NAME, place)
+        made = client.savepoint(NAME, self.place)
         savepoint_s = time.monotonic() - began_s
         if made.entries["count"] != keys:
             raise WrongResultError(f"the savepoint has {made.entries['count']:,} keys, not {keys:,}")
-        kill()
-        began_s = time.monotonic()
-        client.submit(NAME, topology(keys, rate, arguments.after), conf, from_savepoint=place)
-        submitted_s = time.monotonic()
-        wait_until(lambda: stored().tasks.get("count") == arguments.after, MAX_S, what="the states are restored")
-        txid = stored().txid
-        wait_until(lambda: stored().txid > txid, MAX_S, what="a checkpoint is committed")
-        ready_s = time.monotonic() - submitted_s
-        kill()
-        check(conf, stored(), keys)
-        logs = "".join(path.read_text(errors="replace") for path in Path(cluster.directory).rglob("worker.log"))
-        [took_s] = re.findall(r"states\.restored .*took_s=([\d.]+)", logs)
+        self._kill()
         return {
             "savepoint_s": round(savepoint_s, 2),
             "held_s": round(made.took_s, 2),
-            "megabytes": round(sum(file.stat().st_size for file in place.iterdir()) / 1e6, 1),
+            "megabytes": round(sum(file.stat().st_size for file in self.place.iterdir()) / 1e6, 1),
+        }
+
+    def begin(self) -> dict[str, Any]:
+        """Begin with the savepoint, and check the states."""
+        keys, after = self.arguments.keys, self.arguments.after
+        began_s = time.monotonic()
+        made = topology(keys, self.arguments.rate, after)
+        self.cluster.client.submit(NAME, made, self.conf, from_savepoint=self.place)
+        submitted_s = time.monotonic()
+        wait_until(lambda: self._stored().tasks.get("count") == after, MAX_S, what="the states are restored")
+        self._wait_checkpoints(1)
+        ready_s = time.monotonic() - submitted_s
+        self._kill()
+        check(self.conf, self._stored(), keys)
+        logs = "".join(path.read_text(errors="replace") for path in Path(self.cluster.directory).rglob("worker.log"))
+        [took_s] = re.findall(r"states\.restored .*took_s=([\d.]+)", logs)
+        return {
             "submit_s": round(submitted_s - began_s, 2),
             "restore_s": float(took_s),
             "ready_s": round(ready_s, 2),
         }
+
+    def _stored(self) -> Checkpoint:
+        return stored_checkpoint(self.store, NAME)
+
+    def _counted(self) -> int:
+        components = self.cluster.client.describe(NAME).components
+        return sum(one.total.executed for one in components if one.component_id == "count")
+
+    def _wait_checkpoints(self, count: int) -> None:
+        txid = self._stored().txid
+        wait_until(lambda: self._stored().txid >= txid + count, MAX_S, what="checkpoints are committed")
+
+    def _kill(self) -> None:
+        self.cluster.client.kill(NAME, wait_secs=0)
+        wait_until(lambda: all(one.role != "worker" for one in self.cluster.processes), MAX_S, what="the workers end")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,7 @@ from tupletree.errors import TupletreeError
 if TYPE_CHECKING:
     from tupletree.cli.local_results import LastLine
     from tupletree.testing import LocalCluster
+    from tupletree.topology import Topology
 
 SHOWN_ENTRIES = 20
 KEY_WIDTH = 60
@@ -69,15 +71,27 @@ def command(
       tupletree local words.py --seconds 5
       tupletree local app.py:make -c topology.debug=true --seconds 0
     """
-    from tupletree.cli.local_results import last_line, users_states
     from tupletree.cli.submit import topology_conf
     from tupletree.cli.topology_file import load_topology
-    from tupletree.testing import LocalCluster
     from tupletree.topology import check_topology_name
 
     topology, brought, stem = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
-    name = check_topology_name(name or stem)
+    is_whole, last = _run_and_report(check_topology_name(name or stem), topology, conf, seconds, as_json)
+    if not is_whole and context.get_parameter_source("seconds") is ParameterSource.DEFAULT:
+        click.echo(
+            f"stopped after {seconds:g} s, before the end of all sources; --seconds 0 goes on until then", err=True
+        )
+    _end(last)
+
+
+def _run_and_report(
+    name: str, topology: Topology, conf: Mapping[str, Any], seconds: float, as_json: bool
+) -> tuple[bool, LastLine]:
+    """Run a topology and print what it did. Return true if it ended by itself, and the last line."""
+    from tupletree.cli.local_results import last_line, users_states
+    from tupletree.testing import LocalCluster
+
     emitted: Counter[tuple[str, str, int]] = Counter()
 
     def observe(component: str, stream: str, values: Any) -> None:
@@ -91,11 +105,7 @@ def command(
         errors, states = cluster.errors(name), users_states(topology, cluster.states(name))
         last = last_line(topology, _by_component(emitted), cluster.counts(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
-    if not is_whole and context.get_parameter_source("seconds") is ParameterSource.DEFAULT:
-        click.echo(
-            f"stopped after {seconds:g} s, before the end of all sources; --seconds 0 goes on until then", err=True
-        )
-    _end(last)
+    return is_whole, last
 
 
 def _end(last: LastLine) -> None:

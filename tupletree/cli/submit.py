@@ -99,16 +99,9 @@ def command(
     topology, brought, stem = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
     with connect(seeds, conf_path, client_overrides(overrides)) as client, told(), upload_progress() as progress:
+        began: dict[str, Any] = {"from_savepoint": from_savepoint, "allow_lost_state": allow_lost_state}
         topology_id = client.submit(
-            name or stem,
-            topology,
-            conf,
-            code,
-            requirements=requirements,
-            inactive=inactive,
-            progress=progress,
-            from_savepoint=from_savepoint,
-            allow_lost_state=allow_lost_state,
+            name or stem, topology, conf, code, requirements=requirements, inactive=inactive, progress=progress, **began
         )
     if as_json:
         print_json({"name": name or stem, "id": topology_id})
