@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -83,17 +83,8 @@ def update(
     with connect(seeds, conf_path, client_overrides(overrides)) as client:
         began_s = time.monotonic()
         with told(), upload_progress() as progress:
-            answer = client.update(
-                name,
-                topology,
-                conf,
-                code,
-                requirements=requirements,
-                wait_secs=wait_s,
-                drop_states=drop_states,
-                only_check=dry_run,
-                progress=progress,
-            )
+            asked: dict[str, Any] = {"wait_secs": wait_s, "drop_states": drop_states, "only_check": dry_run}
+            answer = client.update(name, topology, conf, code, requirements=requirements, progress=progress, **asked)
         if not as_json:
             click.echo(_shown(answer, dry_run))
         _end(client, answer, follow and not dry_run, began_s, as_json)
