@@ -105,6 +105,7 @@ def _components(
     found = []
     for component_id, tasks in sorted(tasks_of_record(record).items()):
         failed, timeouts, unheard = statistics.lately(component_id, _FAILURES, LATELY_S, now_s)
+        [acked] = statistics.lately(component_id, ["acked"], LATELY_S, now_s) if failed else [0]
         still = statistics.standstill(tasks, stall_s(record))
         kind = kinds.get(component_id)
         is_spout, is_bolt = (
@@ -120,6 +121,7 @@ def _components(
                 statuses=statistics.statuses(tasks, now_s),
                 failed=failed,
                 timeouts=timeouts,
+                acked=acked,
                 unheard=unheard,
                 remark=never_acks(said, trees, conf) if is_bolt else "",
                 is_timing_out=trees.timeouts > 0,

@@ -225,7 +225,8 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
             what = f"{plural(one.unheard, 'failed message')} given up: the spout does not override fail"
             yield Fault("warning", "trees.given_up", name, f"{where}: {what}", describe, topology_id, one.id)
         if one.capacity >= SATURATED:
-            sentence = f"{where}: its busiest executor is busy {one.capacity:.0%} of the time; add executors"
+            remedy = "most of its tuples fail: mend that first" if one.failed > one.acked else "add executors"
+            sentence = f"{where}: its busiest executor is busy {one.capacity:.0%} of the time; {remedy}"
             yield Fault("warning", "component.saturated", name, sentence, describe, topology_id, one.id)
         if one.is_congested:
             sentence = f"{where}: congested: its senders wait"

@@ -44,6 +44,7 @@ class ComponentFacts:
     statuses: Sequence[nimbus_pb2.TaskStatus] = ()
     failed: int = 0  # trees of a spout, tuples of a bolt
     timeouts: int = 0  # the part of ``failed`` that timed out
+    acked: int = 0  # 0 if none failed: not asked for then
     capacity: float = 0.0  # of a bolt's busiest executor
     is_congested: bool = False
     stuck: int = 0  # tasks with tuples waiting for longer than stall_s() that executed none

@@ -146,10 +146,12 @@ def test_what_was_lately_is_worth_a_warning_and_no_fault() -> None:
     [note] = found.notes
     assert (note.severity, note.kind, note.subject, note.component) == ("warning", "trees.failed", "words", "c")
     assert note.sentence == "topology 'words', c: 12 tuple trees failed in the last ten minutes, 3 by timeout"
-    busy = verdict(topology(figures={"failed": 1, "capacity": 0.95, "is_congested": True}))
+    busy = verdict(topology(figures={"failed": 1, "acked": 90, "capacity": 0.95, "is_congested": True}))
     assert [one.kind for one in busy.notes] == ["tuples.failed", "component.saturated", "component.congested"]
     assert busy.notes[0].sentence == "topology 'words', c: 1 tuple failed in the last ten minutes"
-    assert "is busy 95% of the time" in busy.notes[1].sentence
+    assert busy.notes[1].sentence.endswith("is busy 95% of the time; add executors")
+    failing = verdict(topology(figures={"failed": 90, "acked": 1, "capacity": 0.95}))
+    assert failing.notes[1].sentence.endswith("of the time; most of its tuples fail: mend that first")
     assert verdict(topology(figures={"capacity": 0.89})).notes == ()
 
 
