@@ -10,9 +10,9 @@ the end the counts must be those of the sentences, else the exit status is 1.
 --split says how words are emitted: one by one (plain); by a generator (yield); all of a sentence by one emit_many
 (many); or counted for --held sentences by a CombinerBolt before the exchange, and then emitted once per distinct word
 (combined). For combined, --pending should be a few times the sentences that all combiners hold: --held 5000
---pending 30000. Tracked sentences are emitted one by one with plain, yield and streams, otherwise sixteen at a time.
-Under full load the latency of a tree is the number of pending trees divided by the rate, so --pending determines the
-latency.
+--pending 30000. With pystorm, split and count are those that Storm runs in bench.peers, hosted by PystormBolt. Tracked
+sentences are emitted one by one with plain, yield, pystorm and streams, otherwise sixteen at a time. Under full load
+the latency of a tree is the number of pending trees divided by the rate, so --pending determines the latency.
 
 With streams the topology is made of a program, flat_map, key_by and count, whose updates reach a function, each of
 them. In streams-combined words are counted before the exchange too, for up to a thousand sentences. The counts are in
@@ -70,6 +70,8 @@ __all__ = ["measure", "sentences"]
 
 
 TIMED_EVERY = 16
+DIRECTORY = "bench.directory"
+"""The key of the directory of reports, for components that are made without arguments."""
 
 
 class TimedSentences(Sentences):
@@ -127,11 +129,16 @@ def topology(arguments: argparse.Namespace, directory: str) -> Topology:
     """Return the topology of spouts, split and count. Spouts share the sentences."""
     builder, tasks = TopologyBuilder(), tasks_of(arguments)
     spout: type[Sentences] = TimedSentences if arguments.ackers else Sentences
-    if arguments.ackers and arguments.split not in ("plain", "yield", "streams"):
+    if arguments.ackers and arguments.split not in ("plain", "yield", "pystorm", "streams"):
         spout = BlocksOfSentences
+    source = spout(directory, arguments.sentences // arguments.spouts)
     if arguments.split.startswith("streams"):
-        return streams(spout(directory, arguments.sentences // arguments.spouts), arguments, directory)
-    builder.set_spout("sentences", spout(directory, arguments.sentences // arguments.spouts), arguments.spouts)
+        return streams(source, arguments, directory)
+    if arguments.split == "pystorm":
+        from bench import _pystorm_words  # pystorm is not installed with the library
+
+        return _pystorm_words.topology(source, arguments.spouts, tasks)
+    builder.set_spout("sentences", source, arguments.spouts)
     kinds: dict[str, Callable[[], Bolt | BasicBolt]] = {
         "plain": Split,
         "yield": SplitYielding,
@@ -178,6 +185,7 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     }
     sinks = [f"count-{index}" for index in range(tasks_of(arguments))]
     with tempfile.TemporaryDirectory(prefix="bench-words-") as directory:
+        conf |= {DIRECTORY: directory}
         flow = drive(
             cluster,
             Run(
@@ -242,7 +250,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pending", type=int, default=6_000, help="topology.max.spout.pending (%(default)s)")
     parser.add_argument(
         "--split",
-        choices=("plain", "yield", "many", "combined", "streams", "streams-combined"),
+        choices=("plain", "yield", "many", "combined", "pystorm", "streams", "streams-combined"),
         default="plain",
         help="how words are emitted (%(default)s)",
     )

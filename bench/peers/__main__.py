@@ -5,9 +5,10 @@
     python -m bench.peers --table streams --rounds 5
 
 --table says what is compared: the word count (words), the word count by tupletree.streams (streams), the word count
-with more tasks and workers than cores (tasks), a chain of map, filter and map (chain), or keyed sliding windows
-(windows). In each round every configuration runs once. Figures are medians over the rounds. A ratio is the speed-up of
-the table's base, which is always included: of words, tupletree-2 (two workers, one acker, every sentence tracked).
+with more tasks and workers than cores (tasks), a chain of map, filter and map (chain), keyed sliding windows
+(windows), or bolts of pystorm in the worker and in Storm's processes (pystorm). In each round every configuration runs
+once. Figures are medians over the rounds. A ratio is the speed-up of the table's base, which is always included: of
+words, tupletree-2 (two workers, one acker, every sentence tracked).
 README.md beside this file says what is timed. The exit status is 1 if a configuration failed or counted wrong. A peer
 that is not installed is listed with the reason.
 """

@@ -99,6 +99,12 @@ def _tasks() -> list[Row]:
     return [*ours, *more, *storm, *_bytewax(MANY_WORKERS, with_recovery=(False,)), *_flink(MANY_WORKERS)]
 
 
+def _pystorm() -> list[Row]:
+    """Return the rows with the same bolts of pystorm: hosted here, and in the processes of Storm."""
+    ours = [_words(f"tupletree-pystorm-{workers}", workers, "--split", "pystorm") for workers in (1, 2)]
+    return [*ours, *(row for row in _storm() if row.options["bolts"] == "python")]
+
+
 def _windows() -> list[Row]:
     bytewax = {"flow": "bytewax_sliding", "batch_size": 100, "recovery": False}
     return [
@@ -198,6 +204,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "tasks": Table("peers_tasks", BASE, (*(row for row in ROWS if _is_with_two(row)), *_tasks())),
     "chain": Table("peers_chain", "tupletree-streams-word-1", _chain()),
+    "pystorm": Table("peers_pystorm", "tupletree-pystorm-2", _pystorm()),
     "windows": Table("peers_windows", "tupletree-windows-1", _windows()),
 }
 PEERS: Final[Sequence[str]] = tuple(dict.fromkeys(row.peer for row in ROWS if row.peer != OURS))

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.component import TopologyContext
@@ -25,6 +25,7 @@ Message = Mapping[str, Any]
 _LEVELS: Final = (logging.DEBUG, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 """The levels of Python's logging, by the numbers that the protocol has for levels."""
 TICKLESS: Final = "pystorm.bolt.TicklessBatchingBolt"
+UNKNOWN_ANCHOR: Final = "it anchors to a tuple that it has acked or failed, or never got"
 _NO_IDENTIFIER: Final = re.compile(r"\W|^(?=\d)")
 
 
@@ -66,12 +67,12 @@ class Messages:
     def __init__(self, context: TopologyContext, carry_out: Callable[[Message], list[int]]) -> None:
         self._context = context
         self._carry_out = carry_out
-        self._thread = threading.get_ident()
+        self.thread = threading.get_ident()
         self.task_ids: list[int] = []
 
     def send(self, message: Message) -> None:
         """Carry a message out now or, on a thread of the component's own, soon."""
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self.thread:
             self.task_ids = self._carry_out(message)
         elif message.get("need_task_ids", True) and message["command"] == "emit":
             raise PystormError("need_task_ids is for the thread that calls process: another cannot wait for the tasks")
@@ -79,14 +80,19 @@ class Messages:
             self._context.call_soon(lambda: self._later(message))
 
     def _later(self, message: Message) -> None:
-        self._thread = threading.get_ident()
+        self.thread = threading.get_ident()
         self.task_ids = self._carry_out(message)
 
 
-def hosted(cls: Any, conf: Mapping[str, Any], context_message: Mapping[str, Any], messages: Messages) -> Any:
-    """Return a component of a subclass of ``cls``, before its ``initialize``. Its attributes are those of pystorm."""
+def hosted(
+    cls: Any, mixins: Sequence[type], conf: Mapping[str, Any], context_message: Mapping[str, Any], messages: Messages
+) -> Any:
+    """Return a component of a subclass of ``cls``, before its ``initialize``. Its attributes are those of pystorm.
+
+    ``mixins``: classes that come before ``cls``.
+    """
     mixin = _HostedTickless if tickless_of(cls) else _Hosted
-    made = type(cls.__name__, (mixin, cls), {"__module__": cls.__module__})
+    made = type(cls.__name__, (*mixins, mixin, cls), {"__module__": cls.__module__})
     component = made(input_stream=io.StringIO(), output_stream=io.StringIO(), rdb_signal=None)
     component._messages = messages
     component._setup_component(dict(conf), dict(context_message))
@@ -136,10 +142,10 @@ class _HostedTickless(_Hosted):
         self._batch_lock = threading.RLock()
 
 
-def tuple_type(component: str, stream: str, fields: tuple[str, ...]) -> Any:
+def tuple_type(component: str, stream: str, fields: tuple[str, ...]) -> type:
     """Return the type of the values of a stream's tuples: a named tuple, if the names can be attributes."""
     name = "".join(_NO_IDENTIFIER.sub("_", part.title()) for part in (component, stream)) + "Tuple"
     try:
         return namedtuple(name, fields)
     except ValueError:
-        return lambda *values: values
+        return tuple

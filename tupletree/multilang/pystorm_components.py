@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.component import Bolt, BoltCollector, Component, Spout, SpoutCollector, TopologyContext
 from tupletree.errors import UsageError
+from tupletree.multilang.direct_calls import leaves, mixins_of_bolt, mixins_of_spout, origin_of
 from tupletree.multilang.handshake import context_message
 from tupletree.multilang.hosting import (
+    UNKNOWN_ANCHOR,
     Message,
     Messages,
     PystormError,
@@ -25,6 +27,9 @@ from tupletree.outputs import direct as direct_stream
 from tupletree.tuples import Tuple
 
 TICKS: Final = "topology.tick.tuple.freq.secs"
+_READING: Final = ("_run", "read_tuple", "read_command", "is_heartbeat", "is_tick")
+"""The methods of pystorm that together read a tuple and pass it to ``process``."""
+_new_tuple: Final[Any] = tuple.__new__
 
 
 class PystormComponent(Component):
@@ -33,6 +38,7 @@ class PystormComponent(Component):
     blocking = True
     _remedy = "exit_on_exception = False of its class lets it go on"
     _component: Any = None
+    _tuples: Mapping[str, Tuple] = {}  # a bolt's, neither acked nor failed, by the id that the component knows
 
     def __init__(self, cls: type, base: str) -> None:
         self.cls = checked(type(self).__name__, cls, base)
@@ -45,13 +51,19 @@ class PystormComponent(Component):
         return dict(getattr(self.cls, "config", None) or {})
 
     def host(
-        self, conf: Mapping[str, Any], context: TopologyContext, carry_out: Callable[[Message], list[int]]
+        self,
+        mixins: Sequence[type],
+        conf: Mapping[str, Any],
+        context: TopologyContext,
+        carry_out: Callable[[Message], list[int]],
     ) -> None:
         """Make the component, and initialize it."""
         fields = {id: names for id, (names, _) in self.streams.items()}
         about = context_message(context, fields)
         self._metrics = ChildMetrics(context)
-        self._component = hosted(self.cls, conf, about, Messages(context, carry_out))
+        self._component = hosted(self.cls, mixins, conf, about, Messages(context, carry_out))
+        self._component._collector = self.collector  # type: ignore[attr-defined]
+        self._component._inputs = self._tuples
         self._component.initialize(dict(conf), about)
 
     def attempt(self, call: Callable[..., Any], *arguments: Any) -> None:
@@ -59,9 +71,13 @@ class PystormComponent(Component):
         try:
             call(*arguments)
         except Exception as error:
-            self._component._handle_run_exception(error)
-            if self._component.exit_on_exception:
-                raise
+            self.handle(error)
+
+    def handle(self, error: Exception) -> None:
+        """Do as pystorm does with an exception that is being handled. Raise it again if it ends the worker."""
+        self._component._handle_run_exception(error)
+        if self._component.exit_on_exception:
+            raise error
 
     def emit(self, message: Message, origin: Any) -> list[int]:
         """Emit a tuple, and return its tasks. ``origin``: the anchors of a bolt, or the message id of a spout."""
@@ -125,24 +141,47 @@ class PystormBolt(PystormComponent, Bolt):
         self._types = {
             source: tuple_type(*source, tuple(context.source_fields.get(source, ()))) for source in context.sources
         }
-        self._tuples: dict[str, Tuple] = {}  # neither acked nor failed, by the id that the component knows
+        self._tuples: dict[str, Tuple] = {}
         self._next_id = 0
-        self.host(conf, context, self._carry_out)
+        self.host(mixins_of_bolt(self.cls), conf, context, self._carry_out)
+        if leaves(self.cls, *_READING) and (kind := origin_of(self.cls, "_run")) in ("Bolt", "BatchingBolt"):
+            self._acks_itself = kind == "Bolt"
+            self.execute = self._execute_directly  # type: ignore[method-assign]
 
     def execute(self, tup: Tuple) -> None:
+        component = self._component
+        component.next_one = self._received(tup)
+        if tup.is_tick and self._is_tickless:
+            self.attempt(component.process_batches)
+        self.attempt(component._run)
+
+    def _received(self, tup: Tuple) -> Any:
+        """Return a tuple as the component gets it. It is ours until the component acks or fails its id."""
         self._next_id += 1
         id = str(self._next_id)
         self._tuples[id] = tup
-        component = self._component
         if tup.is_tick:
-            component.next_one = self._make(id, "__system", "__tick", -1, tuple(tup.values))
-            if self._is_tickless:
-                self.attempt(component.process_batches)
+            return self._make(id, "__system", "__tick", -1, tuple(tup.values))
+        component, stream = tup.source_component, tup.source_stream
+        values = _new_tuple(self._types[component, stream], tup.values)
+        return _new_tuple(self._make, (id, component, stream, tup.source_task, values))
+
+    def _execute_directly(self, tup: Tuple) -> None:
+        """Do as ``_run`` of Bolt and BatchingBolt do, without asking what was read."""
+        component = self._component
+        received = self._received(tup)
+        component._current_tups = [received]
+        try:
+            if received[1] == "__system":
+                component.process_tick(received)
+            else:
+                component.process(received)
+            if self._acks_itself and component.auto_ack:
+                component.ack(received)
+        except Exception as error:
+            self.handle(error)
         else:
-            source = (tup.source_component, tup.source_stream)
-            values = self._types[source](*tup.values)
-            component.next_one = self._make(id, *source, tup.source_task, values)
-        self.attempt(component._run)
+            component._current_tups = []
 
     def _carry_out(self, message: Message) -> list[int]:
         match message["command"]:
@@ -160,7 +199,7 @@ class PystormBolt(PystormComponent, Bolt):
         try:
             return [self._tuples[id] for id in message.get("anchors", ())]
         except KeyError:
-            raise PystormError("it anchors to a tuple that it has acked or failed, or never got") from None
+            raise PystormError(UNKNOWN_ANCHOR) from None
 
 
 class PystormSpout(PystormComponent, Spout):
@@ -181,7 +220,7 @@ class PystormSpout(PystormComponent, Spout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.context = context
         self.collector = collector
-        self.host(conf, context, self._carry_out)
+        self.host(mixins_of_spout(self.cls), conf, context, self._carry_out)
 
     def activate(self) -> None:
         self.attempt(self._component.activate)

@@ -16,6 +16,8 @@ from bench.peers.programs import marks
 class Split(Bolt):
     """Emits a tuple for each word, anchored and acked by pystorm."""
 
+    outputs = ("word",)  # Storm has them from StormWords.java
+
     def process(self, tup: Any) -> None:
         for word in tup.values[0].split():
             self.emit([word])
@@ -24,10 +26,14 @@ class Split(Bolt):
 class Count(Bolt):
     """Keeps the running count of each word."""
 
-    def initialize(self, conf: Any, context: Any) -> None:
+    def begin(self) -> None:
+        """Start with no word."""
         self.counts: dict[str, int] = {}
         self.words = 0
         self.at_s = 0.0
+
+    def initialize(self, conf: Any, context: Any) -> None:
+        self.begin()
         marks.tell(marks.settings().marks, lambda: (self.words, self.at_s))
 
     def process(self, tup: Any) -> None:

@@ -47,6 +47,7 @@ def words(**changed: Any) -> Namespace:
         {"split": "combined"},
         {"ackers": 0, "workers": 1},
         {"tasks": 5},
+        {"split": "pystorm"},
         pytest.param({"split": "yield"}, marks=pytest.mark.long),
         pytest.param({"state": "default"}, marks=pytest.mark.long),
         pytest.param({"state": "aligned"}, marks=pytest.mark.long),

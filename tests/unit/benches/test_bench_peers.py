@@ -47,7 +47,7 @@ def test_rows_are_chosen_by_peer_or_by_the_beginning_of_a_name() -> None:
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_the_base_of_a_table_is_always_measured(table: Table) -> None:
-    assert table.base in [row.name for row in chosen(["bytewax"], table)]
+    assert table.base in [row.name for row in chosen([table.rows[-1].name], table)]
     assert len({row.name for row in table.rows}) == len(table.rows)
 
 
