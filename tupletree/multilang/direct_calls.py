@@ -123,11 +123,15 @@ class SpoutEmits(Direct):
         need_task_ids: bool = False,
     ) -> list[int] | None:
         is_plain = (type(tup) is list or type(tup) is tuple) and direct_task is None
-        if not is_plain or get_ident() != self._messages.thread:
+        if not is_plain or not self._keeps(tup, tup_id, stream, need_task_ids):
             rest = {"tup_id": tup_id, "stream": stream, "direct_task": direct_task, "need_task_ids": need_task_ids}
             return super().emit(tup, **rest)  # type: ignore[misc, no-any-return]
         tasks = self._collector.emit(tup, tup_id, DEFAULT_STREAM if stream is None else stream)
         return list(tasks) if need_task_ids else None
+
+    def _keeps(self, tup: Sequence[Any], tup_id: Any, stream: str | None, need_task_ids: bool) -> bool:
+        """Return whether the tuple may be emitted here, after what the class does before an emit."""
+        return get_ident() == self._messages.thread
 
 
 class ReliableEmits(SpoutEmits):
@@ -135,14 +139,8 @@ class ReliableEmits(SpoutEmits):
 
     unacked_tuples: dict[Any, Any]
 
-    def emit(
-        self,
-        tup: Sequence[Any],
-        tup_id: Any = None,
-        stream: str | None = None,
-        direct_task: int | None = None,
-        need_task_ids: bool = False,
-    ) -> list[int] | None:
-        if tup_id is not None:
-            self.unacked_tuples[tup_id] = (tup, stream, direct_task, need_task_ids)
-        return super().emit(tup, tup_id, stream, direct_task, need_task_ids)
+    def _keeps(self, tup: Sequence[Any], tup_id: Any, stream: str | None, need_task_ids: bool) -> bool:
+        if tup_id is None or get_ident() != self._messages.thread:
+            return False
+        self.unacked_tuples[tup_id] = (tup, stream, None, need_task_ids)
+        return True

@@ -24,7 +24,7 @@ from tupletree.multilang.hosting import (
 from tupletree.multilang.metrics import ChildMetrics
 from tupletree.outputs import DEFAULT_STREAM
 from tupletree.outputs import direct as direct_stream
-from tupletree.tuples import Tuple
+from tupletree.tuples import SYSTEM_COMPONENT, TICK_STREAM, Origin, Tuple
 
 TICKS: Final = "topology.tick.tuple.freq.secs"
 _READING: Final = ("_run", "read_tuple", "read_command", "is_heartbeat", "is_tick")
@@ -141,6 +141,7 @@ class PystormBolt(PystormComponent, Bolt):
         self._types = {
             source: tuple_type(*source, tuple(context.source_fields.get(source, ()))) for source in context.sources
         }
+        self._origins: dict[Origin, tuple[str, str, int, type]] = {}
         self._tuples: dict[str, Tuple] = {}
         self._next_id = 0
         self.host(mixins_of_bolt(self.cls), conf, context, self._carry_out)
@@ -160,11 +161,17 @@ class PystormBolt(PystormComponent, Bolt):
         self._next_id += 1
         id = str(self._next_id)
         self._tuples[id] = tup
-        if tup.is_tick:
-            return self._make(id, "__system", "__tick", -1, tuple(tup.values))
-        component, stream = tup.source_component, tup.source_stream
-        values = _new_tuple(self._types[component, stream], tup.values)
-        return _new_tuple(self._make, (id, component, stream, tup.source_task, values))
+        origin = tup._origin
+        component, stream, task, type = self._origins.get(origin) or self._noted(origin)
+        return _new_tuple(self._make, (id, component, stream, task, _new_tuple(type, tup.values)))
+
+    def _noted(self, origin: Origin) -> tuple[str, str, int, type]:
+        """Return what all tuples of an origin have in common, and keep it."""
+        source = (origin.component, origin.stream)
+        is_tick = source == (SYSTEM_COMPONENT, TICK_STREAM)
+        found = (*source, -1, tuple) if is_tick else (*source, origin.task, self._types[source])
+        self._origins[origin] = found
+        return found
 
     def _execute_directly(self, tup: Tuple) -> None:
         """Do as ``_run`` of Bolt and BatchingBolt do, without asking what was read."""
@@ -172,7 +179,7 @@ class PystormBolt(PystormComponent, Bolt):
         received = self._received(tup)
         component._current_tups = [received]
         try:
-            if received[1] == "__system":
+            if received[1] == SYSTEM_COMPONENT:
                 component.process_tick(received)
             else:
                 component.process(received)
