@@ -33,6 +33,9 @@ class _Entry(NamedTuple):
 _SECTIONS: Final[dict[str, dict[str, _Entry]]] = {
     "Getting started": {
         "new": _Entry("tupletree.cli.new", "Create a project: a topology, its tests, its configuration."),
+        "import-streamparse": _Entry(
+            "tupletree.cli.import_streamparse", "Turn a streamparse project into one of ours."
+        ),
         "local": _Entry("tupletree.cli.local", "Run a topology in this process, without a cluster."),
         "dev": _Entry("tupletree.cli.dev", "Run a whole cluster on this machine, for development."),
         "doctor": _Entry("tupletree.cli.doctor", "Check this machine: what is missing, and what to do."),

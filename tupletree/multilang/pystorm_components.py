@@ -40,15 +40,16 @@ class PystormComponent(Component):
     _component: Any = None
     _tuples: Mapping[str, Tuple] = {}  # a bolt's, neither acked nor failed, by the id that the component knows
 
-    def __init__(self, cls: type, base: str) -> None:
+    def __init__(self, cls: type, base: str, config: Mapping[str, Any] | None) -> None:
         self.cls = checked(type(self).__name__, cls, base)
+        self._config = config
         self.streams = outputs_of(cls)
         self.outputs = {  # type: ignore[misc]  # set per instance
             id: direct_stream(fields) if is_direct else fields for id, (fields, is_direct) in self.streams.items()
         }
 
     def component_configuration(self) -> Mapping[str, Any]:
-        return dict(getattr(self.cls, "config", None) or {})
+        return dict(getattr(self.cls, "config", None) or {}) if self._config is None else dict(self._config)
 
     def host(
         self,
@@ -113,13 +114,15 @@ class PystormBolt(PystormComponent, Bolt):
     **Not as with Storm.** All tasks of a worker share a process, its standard output and its global variables.
     ``pystorm.log.*`` has no effect: what is logged is in the worker's log. A component must not end its process.
 
+    ``config``: replaces the class's own configuration, as ``config`` of a streamparse spec does.
+
     Raises UsageError for a class that is not derived from pystorm's Bolt.
     """
 
     holds_tuples = True
 
-    def __init__(self, cls: type) -> None:
-        super().__init__(cls, "Bolt")
+    def __init__(self, cls: type, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(cls, "Bolt", config)
         tickless = tickless_of(cls)
         self._is_tickless = tickless is not None
         if tickless is not None and cls.__init__ is not tickless.__init__:  # type: ignore[misc]
@@ -218,11 +221,13 @@ class PystormSpout(PystormComponent, Spout):
     up to ``max_fails`` times. An exception is reported, and ends the worker, which is started again, or not if
     ``exit_on_exception`` is false. What PystormBolt says of processes, logs and threads holds for spouts too.
 
+    ``config``: replaces the class's own configuration.
+
     Raises UsageError for a class that is not derived from pystorm's Spout.
     """
 
-    def __init__(self, cls: type) -> None:
-        super().__init__(cls, "Spout")
+    def __init__(self, cls: type, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(cls, "Spout", config)
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.context = context

@@ -1,0 +1,1 @@
+"""``tupletree import-streamparse``: a project of streamparse becomes one that is submitted here."""
