@@ -52,16 +52,16 @@ class Rendering:
         yield ""
 
     def _imports(self) -> Iterator[str]:
-        for (module, cls), local in sorted(self._names.items()):
-            renamed = f" as {local}" if local != cls else ""
-            yield f"from {module} import {cls}{renamed}"
-        if self._names:
-            yield ""
         yield "from tupletree import TopologyBuilder"
         if self._uses_error:
             yield "from tupletree.errors import UsageError"
         if self._of_library:
             yield f"from tupletree.multilang import {', '.join(sorted(self._of_library))}"
+        if self._names:
+            yield ""
+        for (module, cls), local in sorted(self._names.items()):
+            renamed = f" as {local}" if local != cls else ""
+            yield f"from {module} import {cls}{renamed}"
 
     def _functions(self, body: Sequence[str]) -> Iterator[str]:
         yield "def build():"

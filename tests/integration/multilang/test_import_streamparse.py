@@ -1,0 +1,162 @@
+"""``tupletree import-streamparse``: the projects that it writes run and are submitted, with components as they were."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("streamparse", reason="streamparse is not installed")
+
+from streamparse_projects import everything, quickstart
+
+from tupletree.cli.main import main
+from tupletree.testing import DevCluster, wait_until
+
+CHECKED = '''
+import json
+from pathlib import Path
+
+from tupletree import BasicBolt
+from wordcount import build
+
+STEPS = {"dog": 10}
+
+
+class Check(BasicBolt):
+    """Keeps the last count of each word, and any that does not follow the one before."""
+
+    outputs = ()
+
+    def prepare(self, conf, context):
+        self.seen, self.last, self.wrong = 0, {}, []
+        context.register_status(self.status)
+
+    def execute(self, tup, collector):
+        word, count = tup.values
+        if count != self.last.get(word, 0) + STEPS.get(word, 1):
+            self.wrong.append([word, count])
+        self.last[word] = count
+        self.seen += 1
+
+    def status(self):
+        return {"seen": self.seen, "last": dict(self.last), "wrong": self.wrong[:9]}
+
+    def cleanup(self):
+        Path("seen.json").write_text(json.dumps(self.status()))
+
+
+builder = build()
+builder.set_bolt("check", Check()).global_grouping("count_bolt")
+topology = builder
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return quickstart(tmp_path)
+
+
+def files_of(directory: Path) -> dict[str, str]:
+    return {str(one.relative_to(directory)): one.read_text() for one in directory.rglob("*") if one.is_file()}
+
+
+def run(directory: Path, *command: str, status: int = 0) -> str:
+    """Run a command of ours in a project, as a person would; return its output."""
+    ended = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    return ended.stdout if status == 0 else ended.stderr
+
+
+def imported(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 0) -> dict[str, Any]:
+    assert main(["import-streamparse", *map(str, arguments), "--json"]) == status
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_quickstart_is_imported_in_place_and_nothing_else_changes(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_of(project)
+    found = imported(capsys, project)
+    [one] = found["topologies"]
+    assert (found["written"], one["remarks"], one["conf"]) == (["IMPORTED.md", "wordcount.py"], [], {})
+    modules = ["--include", "src/bolts", "--include", "src/spouts"]
+    packages = ["--requirements", "virtualenvs/wordcount.txt"]
+    assert one["submit"] == ["tupletree", "submit", "wordcount.py", *modules, *packages]
+    assert [remark["subject"] for remark in found["remarks"]] == ["config.json: serializer", "config.json: prod: log"]
+    after = files_of(project)
+    assert {name: after.pop(name) for name in found["written"]}.keys() == set(found["written"])
+    assert after == before
+    assert imported(capsys, project)["written"] == []
+    run(project, "ruff", "check", "--no-cache", "--isolated", "wordcount.py")
+    run(project, "ruff", "format", "--no-cache", "--isolated", "--check", "wordcount.py")
+
+
+def test_the_quickstart_counts_its_words_in_a_local_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import-streamparse", str(project)]) == 0
+    printed = capsys.readouterr().out
+    [command] = re.findall(r"^  (tupletree local .*)$", printed, re.MULTILINE)
+    (project / "checked.py").write_text(CHECKED)
+    found = json.loads(run(project, *command.split(), "--seconds", "2", "--json").splitlines()[-1])
+    assert (found["name"], found["errors"]) == ("wordcount", [])
+    run(project, "tupletree", "local", "checked.py", "--seconds", "2", "--json")
+    assert_right(json.loads((project / "seen.json").read_text()))
+
+
+def assert_right(status: dict[str, Any]) -> None:
+    """Check that the counts are those of words that take turns, a dog counting ten times."""
+    counts = {word: count // (10 if word == "dog" else 1) for word, count in status["last"].items()}
+    assert status["wrong"] == [] and sum(counts.values()) == status["seen"] > 0
+    assert counts.keys() == {"dog", "cat", "zebra", "elephant"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DevCluster]:
+    with DevCluster(slots=2, ackers=1) as running:
+        yield running
+
+
+def test_the_quickstart_is_submitted_and_counts_each_word(
+    cluster: DevCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = quickstart(tmp_path)
+    elsewhere = tmp_path / "here"
+    [one] = imported(capsys, project, "--to", elsewhere)["topologies"]
+    (elsewhere / "checked.py").write_text(CHECKED)
+    assert files_of(project / "src") == files_of(elsewhere / "src"), "the components are not edited"
+    includes = one["submit"][3:7]
+    assert includes == ["--include", "src/bolts", "--include", "src/spouts"]
+    run(elsewhere, "tupletree", "submit", "checked.py", *includes, "--nimbus", cluster.client.seeds[0])
+
+    def of(component: str) -> Any:
+        found = cluster.client.describe("checked")
+        return next((one for one in found.components if one.component_id == component), None)
+
+    def emitted() -> int:
+        spout = of("word_spout")
+        return 0 if spout is None else sum(stream.emitted for stream in spout.total.streams)
+
+    wait_until(lambda: emitted() > 1000, 60, what="words are emitted")
+    cluster.client.deactivate("checked")
+
+    def status() -> Any:
+        check = of("check")
+        return check.statuses[0].status if check is not None and check.statuses else {"seen": 0}
+
+    wait_until(lambda: status()["seen"] == emitted(), 60, what="all words are counted")
+    assert_right(status())
+    assert not cluster.client.describe("checked").errors
