@@ -12,7 +12,8 @@ See docs/guides/multilang.md. Source: https://storm.apache.org/releases/current/
 
 from tupletree.multilang.child import ChildError
 from tupletree.multilang.pystorm_components import PystormBolt, PystormSpout
+from tupletree.multilang.settings import PYTHON
 from tupletree.multilang.shell_bolt import ShellBolt
 from tupletree.multilang.shell_spout import ShellSpout
 
-__all__ = ["ChildError", "PystormBolt", "PystormSpout", "ShellBolt", "ShellSpout"]
+__all__ = ["PYTHON", "ChildError", "PystormBolt", "PystormSpout", "ShellBolt", "ShellSpout"]

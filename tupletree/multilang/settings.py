@@ -3,9 +3,12 @@
 from __future__ import annotations  # pure
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tupletree.errors import UsageError
+
+PYTHON: Final = "{python}"
+"""A program's name that stands for the Python of the worker, with all packages of the topology."""
 
 
 def check_command(owner: str, command: Sequence[str]) -> list[str]:

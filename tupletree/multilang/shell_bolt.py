@@ -32,10 +32,10 @@ class ShellBolt(ShellComponent, Bolt):
     ends, sends what is no message or is silent for ``topology.subprocess.timeout.secs``, the worker ends and is
     started again. Ticks arrive as tuples of stream ``__tick``, component ``__system`` and task -1.
 
-    ``command``: the program and its arguments. It runs in the first directory ``resources`` on ``sys.path`` that has
-    one of these files, or beside the modules: add it to a submission with ``--include``. ``outputs``: fields, or fields
-    by stream; ``direct``: those of streams of which the program names the receiving task. ``environment``: variables to
-    add to those of the worker.
+    ``command``: the program and its arguments; ``PYTHON`` stands for the worker's Python. It runs in the first
+    directory ``resources`` on ``sys.path`` that has one of these files, or beside the modules: add it to a submission
+    with ``--include``. ``outputs``: fields, or fields by stream; ``direct``: those of streams of which the program
+    names the receiving task. ``environment``: variables to add to those of the worker.
 
     Raises UsageError for a command that is no list of texts.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from tupletree.multilang.child import Child, ChildError
 from tupletree.multilang.handshake import context_message, outputs_of, streams_of
 from tupletree.multilang.messages import Message
 from tupletree.multilang.metrics import ChildMetrics
-from tupletree.multilang.settings import check_command, check_environment, timeout_s
+from tupletree.multilang.settings import PYTHON, check_command, check_environment, timeout_s
 
 
 class ShellComponent(Component):
@@ -45,5 +46,6 @@ class ShellComponent(Component):
         self._timeout_s = timeout_s(conf)
         self._metrics = ChildMetrics(context)
         title = f"task {context.task_id} of {context.component_id}"
-        self._child = Child(title, self.command, self.environment, received, written)
+        command = [sys.executable if part == PYTHON else part for part in self.command]
+        self._child = Child(title, command, self.environment, received, written)
         self._child.greet(conf, context_message(context, self.streams))

@@ -41,10 +41,13 @@ class Sort(Bolt):
     config = {"topology.max.task.parallelism": 3}
     auto_ack = False
 
+    def initialize(self, conf, context):
+        self.told = next(int(task) for task, name in context["task->component"].items() if name == "told")
+
     def process(self, tup):
         [number] = tup.values
-        tasks = self.emit([number], need_task_ids=True)
-        self.emit([number], stream="to one", direct_task=tasks[0])
+        assert self.told in self.emit([number], need_task_ids=True)
+        self.emit([number], stream="to one", direct_task=self.told)
         if number % 2 == 0:
             self.emit([number, number // 2], stream="even")
         self.ack(tup)
@@ -88,7 +91,10 @@ class Everything(Topology):
     sums = Sums.spec(inputs={sort: Grouping.GLOBAL})
     batches = Batches.spec(inputs={sort["even"]: Grouping.fields("number", "half")}, config=CONFIG)
     told = Local.spec(inputs={sort["to one"]: Grouping.DIRECT, sort: Grouping.LOCAL_OR_SHUFFLE})
-    cat = ShellBolt.spec(command="node", script="shout.js loud", inputs={told: Grouping.ALL}, outputs=["word"])
+    shout = ShellBolt.spec(
+        command="python3", script="shout.py loud", inputs={told: Grouping.ALL}, outputs=["word"],
+        config={"topology.tasks": 2},
+    )
 
 
 class Second(Topology):
@@ -103,6 +109,26 @@ class InJava(Topology):
     lines = JavaSpout.spec(full_class_name="org.example.Lines", args_list=["a", 1], outputs=["line"])
     sort = Sort.spec(inputs={lines: Grouping.custom_object("org.example.Odd", [])})
     sink = JavaBolt.spec(full_class_name="org.example.Sink", args_list=[], inputs=[sort], outputs=[])
+"""
+SHOUT = """
+import json, os, sys
+
+def send(message):
+    print(json.dumps(message), "end", sep="\\n", flush=True)
+
+def read():
+    return json.loads("".join(iter(sys.stdin.readline, "end\\n")) or sys.exit())
+
+hello = read()
+open(os.path.join(hello["pidDir"], str(os.getpid())), "w").close()
+send({"pid": os.getpid()})
+while True:
+    tup = read()
+    if tup["stream"] == "__heartbeat":
+        send({"command": "sync"})
+        continue
+    send({"command": "emit", "anchors": [tup["id"]], "tuple": [tup["tuple"][0].upper() + "!"], "need_task_ids": False})
+    send({"command": "ack", "id": tup["id"]})
 """
 CONFIG = {
     "serializer": "msgpack",
@@ -145,7 +171,7 @@ def everything(directory: Path) -> Path:
         "src/parts.py": PARTS,
         "src/data/numbers.txt": "1\n",
         "src/java/Lines.java": "class Lines {}\n",
-        "src/shout.js": "\n",
+        "src/shout.py": SHOUT,
         "topologies/everything.py": TOPOLOGY,
         "topologies/json.py": IN_JAVA,
         "topologies/broken.py": "import streamparse\nimport missing_module\n",

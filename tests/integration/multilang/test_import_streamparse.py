@@ -160,3 +160,107 @@ def test_the_quickstart_is_submitted_and_counts_each_word(
     wait_until(lambda: status()["seen"] == emitted(), 60, what="all words are counted")
     assert_right(status())
     assert not cluster.client.describe("checked").errors
+
+
+@pytest.mark.long
+def test_a_project_with_all_that_a_topology_can_have_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = everything(tmp_path)
+    found = imported(capsys, project, "--environment", "prod", status=1)
+    by_name = {one["name"]: one for one in found["topologies"]}
+    broken = "ModuleNotFoundError: No module named 'missing_module' (line 2); install virtualenvs/broken.txt"
+    assert by_name["broken"]["error"].startswith(broken)
+    all_in = by_name["everything"]
+    assert all_in["local"] == ["tupletree", "local", "everything_topology.py", "--name", "everything"]
+    written = [name for name in found["written"] if name.endswith(".py")]
+    run(project, "ruff", "check", "--no-cache", "--isolated", "--ignore", "I001", *written)
+    told = json.loads(run(project, *all_in["local"], "--seconds", "15", "--json").splitlines()[-1])
+    assert told["errors"] == []
+    emitted = {(one["component"], one["stream"]): one["emitted"] for one in told["emitted"]}
+    assert emitted | {("sums", "default"): 1, ("batches", "default"): 1} == {
+        ("the-numbers", "default"): 20,
+        ("sort", "default"): 20,
+        ("sort", "even"): 10,
+        ("sort", "to one"): 20,
+        ("told", "default"): 40,
+        ("shout", "default"): 80,
+        ("sums", "default"): 1,
+        ("batches", "default"): 1,
+    }
+
+
+def test_what_could_not_be_taken_is_said_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = everything(tmp_path)
+    found = imported(capsys, project, "-e", "prod", "--to", tmp_path / "here", status=1)
+    by_name = {one["name"]: one for one in found["topologies"]}
+    assert by_name["everything"]["conf"] == {
+        "own.limit": 20,
+        "redis.host": "localhost",
+        "topology.acker.executors": 1,
+        "topology.flush.interval.ms": 2,
+        "topology.max.spout.pending": 100,
+        "topology.workers": 2,
+    }
+    subjects = [remark["subject"] for remark in by_name["everything"]["remarks"]]
+    assert subjects == [
+        "sums",
+        "batches: topology.workers",
+        "configuration: topology.subprocess.timeout.secs",
+        "configuration: topology.unheard.of",
+        "configuration: virtualenv_flags",
+        "configuration: topology.worker.childopts",
+        "Second",
+    ]
+    left = [remark["subject"] for remark in by_name["json"]["remarks"] if remark["is_open"]]
+    assert left == ["lines", "sort", "sink"]
+    said = [remark["subject"] for remark in found["remarks"]]
+    assert [one for one in said if not one.startswith("config.json")] == ["fabfile.py", "src"]
+    text = (tmp_path / "here" / "IMPORTED.md").read_text()
+    assert "* **lines**: the spout lines is Java (org.example.Lines with 'a', 1)" in text
+    assert "`topologies/broken.py` could not be imported: ModuleNotFoundError" in text
+    assert not (tmp_path / "here" / "src" / "java").exists()
+    refusal = run(tmp_path / "here", *by_name["json"]["local"], status=2)
+    assert refusal.startswith("tupletree: the spout lines is Java (org.example.Lines with 'a', 1); its outputs are")
+
+
+def test_changed_files_are_overwritten_by_force_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    imported(capsys, project)
+    file = project / "wordcount.py"
+    written = file.read_text()
+    file.write_text(f"{written}# mine\n")
+    (project / "IMPORTED.md").unlink()
+    assert main(["import-streamparse", str(project)]) == 2
+    refusal = f"wordcount.py in {project} would be overwritten, and nothing was written: --force overwrites"
+    assert capsys.readouterr().err.startswith(f"tupletree: {refusal}")
+    assert not (project / "IMPORTED.md").exists() and file.read_text().endswith("# mine\n")
+    assert imported(capsys, project, "--force")["written"] == ["IMPORTED.md", "wordcount.py"]
+    assert file.read_text() == written
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "told"),
+    [
+        (None, [], "is no project of streamparse: it has no readable config.json"),
+        ("{", [], "is not JSON"),
+        ("[]", [], "must be an object, whose 'envs' is an object of environments"),
+        ('{"envs": {"a": {}, "b": {}}}', [], "has several environments: choose one with --environment: a, b"),
+        ('{"envs": {"a": {}}}', ["-e", "c"], "has no environment 'c'; it has a"),
+        ('{"envs": {}}', [], "has no topology: no file *.py"),
+    ],
+)
+def test_what_is_no_project_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: str | None, arguments: list[str], told: str
+) -> None:
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    assert main(["import-streamparse", str(tmp_path), *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert told in printed and printed.count("\n") == 1
+
+
+def test_without_streamparse_the_command_says_what_to_install(project: Path) -> None:
+    hidden = "import sys; sys.modules['streamparse'] = None; from tupletree.cli.main import main; sys.exit(main())"
+    ended = subprocess.run(
+        [sys.executable, "-c", hidden, "import-streamparse", str(project)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("streamparse is not installed: pip install streamparse\n")

@@ -59,9 +59,10 @@ class Rendering:
             yield f"from tupletree.multilang import {', '.join(sorted(self._of_library))}"
         if self._names:
             yield ""
+        by_module: dict[str, list[str]] = {}
         for (module, cls), local in sorted(self._names.items()):
-            renamed = f" as {local}" if local != cls else ""
-            yield f"from {module} import {cls}{renamed}"
+            by_module.setdefault(module, []).append(cls if local == cls else f"{cls} as {local}")
+        yield from (f"from {module} import {', '.join(names)}" for module, names in by_module.items())
 
     def _functions(self, body: Sequence[str]) -> Iterator[str]:
         yield "def build():"
@@ -110,24 +111,26 @@ class Rendering:
         if component.kind == JAVA:
             return self._left_to_you(component)
         if component.kind == PROGRAM:
-            return self._program(component, component.command)
+            return self._program(component, literal(component.command))
         if component.refused:
             self.needs_process = True
             sentence = f"it stays a process, which costs more: {component.refused}"
             self.remarks.append(Remark(component.name, sentence, f"then use Pystorm{kind}({component.cls})"))
-            return self._program(component, ["python3", PROCESS, f"{component.module}.{component.cls}"])
+            self._of_library.add("PYTHON")
+            program = literal([PROCESS, f"{component.module}.{component.cls}"])
+            return self._program(component, f"[PYTHON, {program[1:]}")
         self._of_library.add(f"Pystorm{kind}")
         own = f", config={literal(config)}" if config != component.own_config else ""
         return f"Pystorm{kind}({self._names[component.module, component.cls]}{own})"
 
-    def _program(self, component: Component, command: Sequence[str]) -> str:
+    def _program(self, component: Component, command: str) -> str:
         kind = "ShellSpout" if component.is_spout else "ShellBolt"
         self._of_library.add(kind)
         plain = {name: one["fields"] for name, one in component.outputs.items() if not one["is_direct"]}
         direct = {name: one["fields"] for name, one in component.outputs.items() if one["is_direct"]}
         outputs: Any = plain["default"] if list(plain) == ["default"] else plain
         more = f", direct={literal(direct)}" if direct else ""
-        return f"{kind}({literal(command)}, {literal(outputs)}{more})"
+        return f"{kind}({command}, {literal(outputs)}{more})"
 
     def _left_to_you(self, component: Component) -> str:
         kind = "spout" if component.is_spout else "bolt"
@@ -197,7 +200,7 @@ from pathlib import Path
 PLACE = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(PLACE), str(PLACE / "src")]
 
-from streamparse.run import main  # noqa: E402
+from streamparse.run import main
 
 main()
 '''
