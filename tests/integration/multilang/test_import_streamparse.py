@@ -19,6 +19,7 @@ from streamparse_projects import everything, quickstart
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
+DOCS = Path(__file__).parents[3] / "docs"
 CHECKED = '''
 import json
 from pathlib import Path
@@ -162,6 +163,28 @@ def test_the_quickstart_is_submitted_and_counts_each_word(
     assert not cluster.client.describe("checked").errors
 
 
+def test_the_commands_of_the_documents_do_what_they_show(
+    cluster: DevCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (DOCS / "guides" / "coming-from.md").read_text().partition("### A whole project")[2]
+    first, *commands = re.findall(r"^    \$ (.*)$", text.partition("### ")[0], re.MULTILINE)
+    assert first == "sparse quickstart words"
+    project = quickstart(tmp_path, "words")
+    monkeypatch.chdir(tmp_path)
+    shown = re.search(
+        r"^    \$ tupletree (import-streamparse .*)\n((?:    .*\n|\n)+)", (DOCS / "cli.md").read_text(), re.M
+    )
+    assert shown is not None and main(shown[1].split()) == 0
+    assert capsys.readouterr().out == "\n".join(line[4:] for line in shown[2].rstrip().split("\n")) + "\n"
+    assert commands.pop(0) == f"tupletree {shown[1]}" and commands.pop(0) == "cd words"
+    local, submit = commands
+    run(project, *local.split())
+    run(project, *submit.split(), "--nimbus", cluster.client.seeds[0])
+    cluster.client.kill("wordcount", wait_secs=0)
+    [snippet] = re.findall(r"^(    def build\(\):\n(?:    .*\n)+)", text, re.MULTILINE)
+    assert "".join(f"{line[4:]}\n" for line in snippet.splitlines()) in (project / "wordcount.py").read_text()
+
+
 @pytest.mark.long
 def test_a_project_with_all_that_a_topology_can_have_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = everything(tmp_path)
@@ -175,7 +198,7 @@ def test_a_project_with_all_that_a_topology_can_have_runs(tmp_path: Path, capsys
     run(project, "ruff", "check", "--no-cache", "--isolated", "--ignore", "I001", *written)
     told = json.loads(run(project, *all_in["local"], "--seconds", "15", "--json").splitlines()[-1])
     assert told["errors"] == []
-    emitted = {(one["component"], one["stream"]): one["emitted"] for one in told["emitted"]}
+    emitted = {(one["component"], one["stream"]): one["emitted"] for one in told["streams"]}
     assert emitted | {("sums", "default"): 1, ("batches", "default"): 1} == {
         ("the-numbers", "default"): 20,
         ("sort", "default"): 20,

@@ -151,7 +151,7 @@ def read(project: Project, file: Path) -> TopologyRead:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an import writes: texts and copies, by paths in the target, and what it reports."""
+    """The files of an import, by paths in the target, and its report."""
 
     files: Mapping[str, bytes]
     topologies: list[Imported]

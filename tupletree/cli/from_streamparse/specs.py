@@ -65,7 +65,7 @@ class TopologyRead:
 
 @dataclass(frozen=True)
 class Remark:
-    """What the import could not take, or what is different here, and what to do."""
+    """A thing that the import could not take or that is different here, and what to do."""
 
     subject: str
     sentence: str
