@@ -267,6 +267,8 @@ def test_changed_files_are_overwritten_by_force_alone(project: Path, capsys: pyt
         ("[]", [], "must be an object, whose 'envs' is an object of environments"),
         ('{"envs": {"a": {}, "b": {}}}', [], "has several environments: choose one with --environment: a, b"),
         ('{"envs": {"a": {}}}', ["-e", "c"], "has no environment 'c'; it has a"),
+        ('{"envs": {"a": 1}}', [], "the environment 'a' must be an object, and so must its 'options'"),
+        ('{"envs": {"a": {"options": []}}}', [], "the environment 'a' must be an object, and so must its 'options'"),
         ('{"envs": {}}', [], "has no topology: no file *.py"),
     ],
 )

@@ -16,7 +16,7 @@ from multilang_programs import NUMBERS_PY, PYSTORM, SPLIT_PY, STORM_PY, UPPER_JS
 
 from tupletree import BasicBolt, Bolt, TopologyBuilder
 from tupletree.errors import ProtocolError, UsageError
-from tupletree.multilang import ShellBolt, ShellSpout
+from tupletree.multilang import PYTHON, ShellBolt, ShellSpout
 from tupletree.multilang.messages import decode
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 from tupletree.worker.core.task import TaskFailedError
@@ -308,7 +308,7 @@ def test_a_bolt_of_pystorm_counts_words(cluster: LocalCluster) -> None:
     words, kept = FeederSpout(["word"]), []
     builder = TopologyBuilder()
     builder.set_spout("words", words)
-    builder.set_bolt("count", ShellBolt([sys.executable, "count.py"], ["word", "count"])).shuffle_grouping("words")
+    builder.set_bolt("count", ShellBolt([PYTHON, "count.py"], ["word", "count"])).shuffle_grouping("words")
     builder.set_bolt("keep", Keep(kept)).shuffle_grouping("count")
     cluster.submit("count", builder.create_topology())
     for number, word in enumerate("aba"):

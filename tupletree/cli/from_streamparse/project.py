@@ -1,4 +1,9 @@
-"""A project of streamparse on disk: what it consists of, and the files that an import writes."""
+"""A project of streamparse on disk: what it consists of, and the files that an import writes.
+
+Topologies are read by importing them, as streamparse does, and not by looking at their text: a topology is a program,
+whose specs may come from loops and functions. This needs streamparse, which is no requirement of this library; but the
+components import it too, here and on the workers, so that it has to be installed anyhow.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +65,14 @@ class Project:
         if environment is not None and environment not in environments:
             names = ", ".join(sorted(environments)) or "none"
             raise UsageError(f"{file} has no environment {environment!r}; it has {names}")
-        return cls(directory, config, name, environments.get(name, {}))
+        settings = environments.get(name, {})
+        if not isinstance(settings, dict) or not isinstance(settings.get("options", {}), dict):
+            raise UsageError(f"{file}: the environment {name!r} must be an object, and so must its 'options'")
+        return cls(directory, config, name, settings)
 
     def topologies(self) -> list[Path]:
         """Return the files of topologies. Raises UsageError if there are none."""
-        place = self.directory / self.config.get("topology_specs", "topologies/")
+        place = self.directory / str(self.config.get("topology_specs", "topologies/"))
         found = sorted(file for file in place.glob("*.py") if file.name != "__init__.py")
         if not found:
             raise UsageError(f"{place} has no topology: no file *.py")
@@ -72,7 +80,7 @@ class Project:
 
     def requirements(self, name: str) -> Path | None:
         """Return the file of a topology's packages."""
-        file = self.directory / self.config.get("virtualenv_specs", "virtualenvs/") / f"{name}.txt"
+        file = self.directory / str(self.config.get("virtualenv_specs", "virtualenvs/")) / f"{name}.txt"
         return file if file.is_file() else None
 
     def modules(self) -> list[Path]:
