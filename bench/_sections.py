@@ -94,6 +94,14 @@ SECTIONS: Final = (
         "Three functions: words a second",
     ),
     Section(
+        "peers_pystorm",
+        "Bolts of pystorm, here and in Storm",
+        "The word count with the same two bolts, written with pystorm: hosted in our workers, and as processes of "
+        "Storm. The suffix is the number of our workers, or of tasks of each bolt in Storm. Both track every sentence.",
+        "words_per_s",
+        "Bolts of pystorm: words a second",
+    ),
+    Section(
         "storm_perf",
         "Minimal topologies",
         "Three of Storm's perf suite, every tuple tracked: a spout alone; a spout and a bolt that does nothing; a bolt "
