@@ -1,25 +1,27 @@
-"""Latency of DRPC calls at a fixed rate: from the time when a call is due to its answer.
+"""Latency of DRPC calls at fixed rates, from the time when a call is due to its answer; and the highest rate kept.
 
-    python -m bench.drpc --rate 1000 --seconds 15 --json
+    python -m bench.drpc --rates 100 300 1000 --seconds 15 --json
+    python -m bench.drpc --rates 100 --highest --seconds 10
 
-A client in this process calls a function of a topology of spout, bolt and ReturnResults, with --workers workers, one
-acker and one DRPC server, over one connection. Call n is due n / rate seconds after the start, whether or not earlier
-calls are answered (no coordinated omission). The first --warm seconds are left out.
+A client in a process of its own calls a function of a topology of spout, bolt and ReturnResults, with --workers workers,
+one acker and one DRPC server. Call n is due n / rate seconds after the start, whether or not earlier calls are answered
+(no coordinated omission). The first --warm seconds are left out. With --unary the client makes a gRPC call of each.
 
-``answered`` are the calls in the measurement, each of which must be answered rightly, else the exit status is 1.
-``calls_per_s`` is the actual rate, until the last answer; ``client_cpu_s`` the processor time of this process.
+Metrics end in the rate: ``p99_ms_at_1000``. ``unanswered`` are calls that were refused or failed; a wrong answer makes
+the exit status 1. ``cpu_us`` is the processor time of a call in client, server, workers and acker together, which an
+otherwise busy machine changes less than latencies; ``others_cores`` are the processors that were busy with other work.
+
+``highest`` is the highest rate kept: all calls answered, 99 of 100 within --limit-ms. It is searched from --start upwards
+in steps of a quarter, each tried twice.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import subprocess
 import sys
 import tempfile
-import time
-from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,15 +29,20 @@ from typing import Any, Final
 
 from bench import _cli
 from bench._cli import WrongResultError
+from bench._drpc_calls import FUNCTION
+from bench._flow import Use
 from bench.latency import percentiles
 from tupletree import BasicBolt, Topology, TopologyBuilder
 from tupletree.component import BasicCollector
 from tupletree.drpc import DRPCClient, DRPCSpout, ReturnResults
-from tupletree.errors import DRPCError
+from tupletree.errors import TupletreeError
 from tupletree.testing import DevCluster, wait_until
 from tupletree.tuples import Tuple
 
 NAME: Final = "drpc"
+STEP: Final = 1.25
+ROLES: Final = ("worker", "acker")
+CLIENT_TIMEOUT_S: Final = 120.0
 
 
 class Score(BasicBolt):
@@ -50,15 +57,15 @@ class Score(BasicBolt):
 def topology(workers: int) -> Topology:
     """Return spout → bolt → results."""
     builder = TopologyBuilder()
-    builder.set_spout("requests", DRPCSpout("score"))
+    builder.set_spout("requests", DRPCSpout(FUNCTION))
     builder.set_bolt("score", Score(), workers).shuffle_grouping("requests")
     builder.set_bolt("answers", ReturnResults(), workers).local_or_shuffle_grouping("score")
     return builder.create_topology()
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """Run a DRPC server; yield its address."""
+def server() -> Iterator[tuple[str, int]]:
+    """Run a DRPC server; yield its address and process id."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         told = Path(directory, "announce.json")
         settings = [f"local.dir={directory}", "drpc.port=0", "drpc.http.port=0"]
@@ -67,61 +74,92 @@ def server() -> Iterator[str]:
         with subprocess.Popen(command, cwd=directory) as process:
             try:
                 wait_until(told.exists, 20, what="the DRPC server serves")
-                yield f"127.0.0.1:{json.loads(told.read_text())['grpc_port']}"
+                yield f"127.0.0.1:{json.loads(told.read_text())['grpc_port']}", process.pid
             finally:
                 process.terminate()
 
 
-async def call_all(address: str, rate: float, warm_s: float, seconds: float) -> dict[str, Any]:
-    """Make the calls and return the metrics. Raises WrongResultError for a wrong answer, or none."""
-    latencies_s = array("d")
-    async with DRPCClient(address) as client:
-        began_s = time.perf_counter()
+class Measured:
+    """A server and a cluster, at which clients call."""
 
-        async def call(number: int, due_s: float) -> None:
-            answer = await client.execute_async("score", {"age": number, "visits": 1})
-            if answer != number + 1:
-                raise WrongResultError(f"call {number} was answered {answer!r}")
-            if due_s >= began_s + warm_s:
-                latencies_s.append(time.perf_counter() - due_s)
+    def __init__(self, address: str, server_pid: int, cluster: DevCluster, arguments: argparse.Namespace) -> None:
+        self._address = address
+        self._arguments = arguments
+        self._pids = {role: [one.pid for one in cluster.processes if one.role == role] for role in ROLES}
+        self._pids["server"] = [server_pid]
 
-        used_s = time.process_time()
-        async with asyncio.TaskGroup() as group:
-            for number in range(round(rate * (warm_s + seconds))):
-                due_s = began_s + number / rate
-                if (early_s := due_s - time.perf_counter()) > 0:
-                    await asyncio.sleep(early_s)
-                group.create_task(call(number, due_s))
-        took_s = time.perf_counter() - began_s
-    return {
-        "calls_per_s": round(rate * (warm_s + seconds) / took_s),
-        "answered": len(latencies_s),
-        **percentiles(latencies_s),
-        "client_cpu_s": round(time.process_time() - used_s, 2),
-    }
+    def at(self, rate: float) -> dict[str, Any]:
+        """Return the metrics of a rate. Raises WrongResultError for a wrong answer, or if no call was answered."""
+        given = self._arguments
+        options = {"server": self._address, "rate": rate, "warm": given.warm, "seconds": given.seconds}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        command = [sys.executable, "-m", "bench._drpc_calls", *words, *(["--unary"] if given.unary else [])]
+        use = Use(self._pids)
+        timeout_s = given.warm + given.seconds + CLIENT_TIMEOUT_S
+        told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=timeout_s).stdout)
+        use.stop()
+        if told["wrong"] or not told["latencies_s"]:
+            raise WrongResultError(f"{rate:g} calls/s: {told['wrong'] or told['errors']}")
+        used_s = {**use.cpu_s, "client": told["cpu_s"]}
+        return {
+            "calls_per_s": round(told["calls"] / told["took_s"]),
+            "answered": len(told["latencies_s"]),
+            "unanswered": sum(told["errors"].values()),
+            **percentiles(told["latencies_s"]),
+            "cpu_us": round(1e6 * sum(used_s.values()) / told["calls"]),
+            **{f"{role}_cpu_us": round(1e6 * one_s / told["calls"]) for role, one_s in used_s.items()},
+            "others_cores": round(max(0.0, use.others_cores - told["cpu_s"] / told["took_s"]), 2),
+        }
+
+    def highest(self) -> dict[str, Any]:
+        """Search the highest rate kept."""
+        rate, kept = self._arguments.start, 0.0
+        facts: dict[str, Any] = {}
+        while any(self._is_kept(found := self.at(rate)) for _ in range(2)):
+            kept, facts = rate, found
+            rate = round(rate * STEP)
+        return {"highest": round(kept), **{f"{name}_at_highest": value for name, value in facts.items()}}
+
+    def _is_kept(self, found: dict[str, Any]) -> bool:
+        print(f"{found['calls_per_s']} calls/s: p99 {found['p99_ms']} ms", file=sys.stderr, flush=True)
+        return found["unanswered"] == 0 and bool(found["p99_ms"] <= self._arguments.limit_ms)
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run once on a fresh cluster and return the metrics."""
-    with server() as address, DevCluster(slots=arguments.workers, conf={"drpc.servers": [address]}) as cluster:
+    with (
+        server() as (address, pid),
+        DevCluster(slots=arguments.workers, conf={"drpc.servers": [address]}) as cluster,
+    ):
         cluster.client.submit(NAME, topology(arguments.workers), {"topology.workers": arguments.workers})
         with DRPCClient(address) as client:
             wait_until(lambda: _is_answered(client), 60, what="the topology answers")
-        return asyncio.run(call_all(address, arguments.rate, arguments.warm, arguments.seconds))
+        measured = Measured(address, pid, cluster, arguments)
+        result: dict[str, Any] = {}
+        for rate in arguments.rates:
+            result.update({f"{name}_at_{rate:g}": value for name, value in measured.at(rate).items()})
+        if arguments.highest:
+            result.update(measured.highest())
+        return result
 
 
 def _is_answered(client: DRPCClient) -> bool:
     try:
-        return bool(client.execute("score", {"age": 1}, timeout_s=2) == 1)
-    except DRPCError:
+        return bool(client.execute(FUNCTION, {"age": 1}, timeout_s=2) == 1)
+    except TupletreeError:
         return False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rate", type=float, default=1_000.0, help="calls begun per second (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of the measurement (%(default)s)")
-    parser.add_argument("--warm", type=float, default=3.0, help="seconds before it (%(default)s)")
+    rates = [100.0, 300.0, 1_000.0]
+    parser.add_argument("--rates", type=float, nargs="*", default=rates, help="calls begun per second (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement (%(default)s)")
+    parser.add_argument("--warm", type=float, default=3.0, help="seconds before each (%(default)s)")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--unary", action="store_true", help="a gRPC call for each DRPC call")
+    parser.add_argument("--highest", action="store_true", help="search the highest rate kept, too")
+    parser.add_argument("--start", type=float, default=500.0, help="of the search (%(default)s)")
+    parser.add_argument("--limit-ms", type=float, default=100.0, help="of p99, for a rate to be kept (%(default)s)")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The requests with those who wait for them: futures of callers, and the streams of the tasks that serve.
+"""The requests with those who wait for them: callers, and the streams of the tasks that serve.
 
 Everything runs in the event loop of the daemon. ``Requests`` makes the decisions.
 """
@@ -6,21 +6,31 @@ Everything runs in the event loop of the daemon. ``Requests`` makes the decision
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
+import math
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 from uuid import uuid4
 
 from tupletree._wire.latency import BOUNDS_S
+from tupletree.drpc.linger import Linger
 from tupletree.drpc.requests import Assigned, Ended, Kind, Requests
-from tupletree.errors import UnavailableError
+from tupletree.errors import UnavailableError, UsageError
 from tupletree.metrics import Histogram
 
 _MAX_SWEEP_S: Final = 0.25
 MAX_BATCH: Final = 1000
 _MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+
+class Caller(Protocol):
+    """A stream of calls."""
+
+    def retire(self) -> None:
+        """Begin no further calls."""
 
 
 class ServingTask:
@@ -33,6 +43,12 @@ class ServingTask:
         self.ended: list[str] = []
         self.is_closed = False
         self._has_news = asyncio.Event()
+        self._linger = Linger()
+
+    def close(self) -> None:
+        """Have ``next`` return None once all is written."""
+        self.is_closed = True
+        self.wake()
 
     def wake(self) -> None:
         """Have ``next`` return."""
@@ -45,6 +61,7 @@ class ServingTask:
                 return None
             self._has_news.clear()
             await self._has_news.wait()
+        await lingered(self._linger)
         ended, self.ended = self.ended, []
         batch: list[Assigned] = []
         size = 0
@@ -53,6 +70,13 @@ class ServingTask:
             size += len(one.args)
             batch.append(one)
         return batch, ended
+
+
+async def lingered(linger: Linger) -> None:
+    """Wait until the next message may be written."""
+    if (pause_s := linger.pause_s(time.monotonic())) > 0:
+        await asyncio.sleep(pause_s)
+    linger.wrote(time.monotonic())
 
 
 class Desk:
@@ -65,17 +89,21 @@ class Desk:
         self.ended: Counter[tuple[str, Kind]] = Counter()
         self.refused = 0
         self.seconds: dict[str, Histogram] = defaultdict(lambda: Histogram(BOUNDS_S))
-        self._waiting: dict[str, asyncio.Future[Ended]] = {}
+        self._waiting: dict[str, tuple[float, Callable[[Ended], None]]] = {}
         self._tasks: dict[int, ServingTask] = {}
+        self._streams: set[Caller] = set()
         self._numbers = itertools.count(1)
 
-    async def execute(self, function: str, args: str, timeout_s: float = 0.0) -> Ended:
-        """Return the end of a request. Cancelling this call cancels the request.
+    def begin(self, function: str, args: str, timeout_s: float, on_end: Callable[[Ended], None]) -> str:
+        """Accept a request and return its id; ``on_end`` is called once, with its end.
 
-        Raises UsageError for the name of the function, OverloadedError and UnavailableError if it is not accepted.
+        Raises UsageError for the name of the function or the time, OverloadedError and UnavailableError if it is not
+        accepted.
         """
         if self.is_closing:
             raise UnavailableError("the DRPC server is ending; call another")
+        if not 0 <= timeout_s < math.inf:
+            raise UsageError(f"timeout_s is {timeout_s}, expected a number of seconds")
         id = uuid4().hex
         began_s = time.monotonic()
         ends_s = began_s + min(timeout_s or self.timeout_s, self.timeout_s)
@@ -84,18 +112,23 @@ class Desk:
         except UnavailableError:
             self.refused += 1
             raise
-        waiting: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = waiting
+        self._waiting[id] = (began_s, on_end)
         self.assign(function)
+        return id
+
+    def cancel(self, id: str) -> None:
+        """End a request that nobody waits for any longer, if it has not ended."""
+        self.end(self.requests.cancel(id))
+
+    async def execute(self, function: str, args: str, timeout_s: float = 0.0) -> Ended:
+        """Return the end of a request. Cancelling this call cancels the request. Raises as ``begin``."""
+        waiting: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        id = self.begin(function, args, timeout_s, functools.partial(_set, waiting))
         try:
-            ended = await waiting
+            return await waiting
         except asyncio.CancelledError:
-            self.end(self.requests.cancel(id))
+            self.cancel(id)
             raise
-        finally:
-            self._waiting.pop(id, None)
-        self.seconds[self._label(function)].observe(time.monotonic() - began_s)
-        return ended
 
     def connect(self, function: str, topology_id: str, max_in_flight: int, collects: bool) -> ServingTask:
         """Add a task that serves a function. Raises UsageError for the name of the function."""
@@ -122,10 +155,15 @@ class Desk:
         for one in ended:
             if one is None:
                 continue
-            self.ended[self._label(one.function), one.kind] += 1
-            waiting = self._waiting.get(one.id)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(one)
+            label = self._label(one.function)
+            self.ended[label, one.kind] += 1
+            waiting = self._waiting.pop(one.id, None)
+            if waiting is None:
+                continue
+            began_s, on_end = waiting
+            if one.kind is not Kind.CANCELLED:
+                self.seconds[label].observe(time.monotonic() - began_s)
+            on_end(one)
 
     def end_early(self, ended: Iterable[Ended]) -> None:
         """Tell those who wait, and the tasks that need not emit the requests any more."""
@@ -144,17 +182,31 @@ class Desk:
             self.end_early(self.requests.expire(time.monotonic()))
 
     async def close(self, grace_s: float) -> None:
-        """Accept no further requests, wait for those that are pending, then end the rest and the streams."""
+        """Accept no further requests, wait for those that are pending, then end the rest and the streams of tasks."""
         self.is_closing = True
+        for stream in list(self._streams):
+            stream.retire()
         deadline_s = time.monotonic() + grace_s
         while len(self.requests) and time.monotonic() < deadline_s:
             await asyncio.sleep(_MAX_SWEEP_S / 10)
         self.end(*self.requests.end_all(Kind.SHUTDOWN, "the DRPC server has ended before the request was answered"))
         for task in self._tasks.values():
-            task.is_closed = True
-            task.wake()
+            task.close()
+
+    def add_stream(self, stream: Caller) -> None:
+        """Retire a stream of a caller when the server ends."""
+        self._streams.add(stream)
+
+    def remove_stream(self, stream: Caller) -> None:
+        """Forget a stream of a caller."""
+        self._streams.discard(stream)
 
     def _label(self, function: str) -> str:
         """Return the name of a function that is or was served; "other" for names that callers have invented."""
         known = self.requests.functions.get(function)
         return function if function in self.seconds or (known is not None and known[2]) else "other"
+
+
+def _set(waiting: asyncio.Future[Ended], ended: Ended) -> None:
+    if not waiting.done():
+        waiting.set_result(ended)

@@ -7,19 +7,14 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from tupletree.drpc.requests import Kind
-from tupletree.errors import ProtocolError
+from tupletree.errors import ProtocolError, UnavailableError
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
 
+from .call_stream import KINDS, CallStream, failure_of
 from .desk import Desk, ServingTask
 
-_KINDS: Final = {
-    Kind.FAILED: pb.DrpcFailure.KIND_FAILED,
-    Kind.TIMEOUT: pb.DrpcFailure.KIND_TIMEOUT,
-    Kind.LOST: pb.DrpcFailure.KIND_LOST,
-    Kind.SHUTDOWN: pb.DrpcFailure.KIND_SHUTDOWN,
-}
-_KIND_OF: Final = {number: kind for kind, number in _KINDS.items()}
+_KIND_OF: Final = {number: kind for kind, number in KINDS.items()}
 
 
 class DrpcService(drpc_pb2_grpc.DrpcServicer):
@@ -27,6 +22,22 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+
+    async def Call(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.CallReply]:
+        if self._desk.is_closing:
+            raise UnavailableError("the DRPC server is ending; call another")
+        stream = CallStream(self._desk)
+        reading = asyncio.create_task(stream.read(request_iterator))
+        try:
+            await stream.opened.wait()
+            yield pb.CallReply()
+            while (reply := await stream.next()) is not None:
+                yield reply
+            if reading.done() and not reading.cancelled() and (error := reading.exception()) is not None:
+                raise error
+        finally:
+            reading.cancel()
+            stream.abandon()
 
     async def Execute(self, request: pb.ExecuteRequest, context: Any) -> pb.ExecuteReply:
         try:
@@ -36,7 +47,7 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
         ended = await self._desk.execute(request.function, args, request.timeout_s)
         if ended.kind is Kind.ANSWERED:
             return pb.ExecuteReply(result=ended.text.encode())
-        return pb.ExecuteReply(failure=pb.DrpcFailure(kind=_KINDS[ended.kind], reason=ended.text))
+        return pb.ExecuteReply(failure=failure_of(ended))
 
     async def Serve(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.ServeReply]:
         requests = aiter(request_iterator)
@@ -63,8 +74,7 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
             async for request in requests:
                 self._apply(task, request.update)
         finally:
-            task.is_closed = True
-            task.wake()
+            task.close()
 
     def _apply(self, task: ServingTask, update: pb.ServeUpdate) -> None:
         desk, number = self._desk, task.number

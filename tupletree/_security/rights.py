@@ -222,6 +222,7 @@ CALLS: Final[dict[str, Row]] = {
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
     _WORKER + "ReadState": Row(Right.WORKER, by="topology_id"),  # nimbus signs for the topology
     _WORKER + "HoldCheckpoints": Row(Right.WORKER, by="topology_id"),  # likewise
+    _DRPC + "Call": Row(Right.CALL),
     _DRPC + "Execute": Row(Right.CALL),
     _DRPC + "Serve": Row(Right.WORKER, by="topology_id", part="hello"),
     _DRPC + "Answer": Row(Right.WORKER, by="topology_id", part="hello"),

@@ -16,6 +16,7 @@ from tupletree._rpc.channels import aio_channel, channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree.config import load
+from tupletree.drpc.call_stream import CallStream, UnreadError
 from tupletree.drpc.outcomes import value_of
 from tupletree.drpc.requests import Kind, check_function
 from tupletree.drpc.values import encoded
@@ -71,6 +72,8 @@ class DRPCClient:
         self._lock = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
         self._aio_channels: dict[str, grpc.aio.Channel] = {}
+        self._streams: dict[str, CallStream] = {}
+        self._open: set[CallStream] = set()  # also those that are retired, until their calls have ended
 
     def execute(self, function: str, args: Any = None, *, timeout_s: float | None = None) -> Any:
         """Call a function and wait for its answer.
@@ -103,13 +106,28 @@ class DRPCClient:
         refused: TupletreeError | None = None
         for address in self._in_turn():
             try:
-                reply = await self._aio_stub(address).Execute(request, timeout=self._deadline_s(timeout_s))
-            except grpc.aio.AioRpcError as error:
-                refused = _refusal(error, address)
+                reply = await self._reply(address, request, self._deadline_s(timeout_s))
+            except UnavailableError as error:
+                refused = error
                 continue
+            if reply.refusal.kind == drpc_pb2.DrpcRefusal.KIND_OVERLOADED:
+                refused = OverloadedError(f"the DRPC server at {address}: {reply.refusal.reason}")
+                continue
+            if reply.HasField("refusal"):
+                raise UsageError(reply.refusal.reason)
             return _value(reply)
         assert refused is not None
         raise refused
+
+    async def _reply(
+        self, address: str, request: drpc_pb2.ExecuteRequest, deadline_s: float
+    ) -> drpc_pb2.NumberedReply:
+        """Make a call on the stream to a server, or on the next one if the server retires that stream first."""
+        call = (request.function, request.args, request.timeout_s, deadline_s)
+        try:
+            return await self._stream(address).call(*call)
+        except UnreadError:
+            return await self._stream(address).call(*call)
 
     def close(self) -> None:
         """Close the connections of ``execute``."""
@@ -121,6 +139,9 @@ class DRPCClient:
     async def aclose(self) -> None:
         """Close all connections. Calls in progress are cancelled."""
         self.close()
+        for stream in list(self._open):
+            await stream.close()
+        self._streams.clear()
         channels, self._aio_channels = self._aio_channels, {}
         for one in channels.values():
             await one.close()
@@ -160,15 +181,21 @@ class DRPCClient:
                 self._channels[address] = channel(address, self._security)
             return drpc_pb2_grpc.DrpcStub(self._channels[address])
 
-    def _aio_stub(self, address: str) -> Any:
-        if address not in self._aio_channels:
-            self._aio_channels[address] = aio_channel(address, self._security)
-        return drpc_pb2_grpc.DrpcStub(self._aio_channels[address])
+    def _stream(self, address: str) -> CallStream:
+        stream = self._streams.get(address)
+        if stream is None or not stream.is_open:
+            if address not in self._aio_channels:
+                self._aio_channels[address] = aio_channel(address, self._security)
+            stream = CallStream(self._aio_channels[address], address, self._open.discard)
+            self._streams[address] = stream
+            self._open.add(stream)
+        return stream
 
 
-def _value(reply: drpc_pb2.ExecuteReply) -> Any:
-    if reply.HasField("failure"):
-        return value_of(_KINDS.get(reply.failure.kind, Kind.FAILED), reply.failure.reason)
+def _value(reply: drpc_pb2.ExecuteReply | drpc_pb2.NumberedReply) -> Any:
+    if not reply.HasField("result"):
+        reason = reply.failure.reason or "the DRPC server has sent neither an answer nor a reason"
+        return value_of(_KINDS.get(reply.failure.kind, Kind.FAILED), reason)
     return value_of(Kind.ANSWERED, reply.result)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import grpc
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.backoff import Backoff
+from tupletree.drpc.linger import Linger
 from tupletree.drpc.requests import Kind
 from tupletree.errors import TupletreeError
 from tupletree.v1 import drpc_pb2 as pb
@@ -157,9 +159,11 @@ class RemoteIntake:
                 collects=serving.collects,
             )
         )
+        linger = Linger()
         if self._is_paused:
             yield pb.ServeRequest(update=pb.ServeUpdate(paused=True))
         while (first := updates.get()) is not None:
+            wait_to_write(linger)
             update = pb.ServeUpdate(paused=self._is_paused)
             _add(update, first)
             while len(update.completed) + len(update.failed) < _MAX_UPDATE and not updates.empty():
@@ -168,6 +172,13 @@ class RemoteIntake:
                 _add(update, item)
             update.paused = self._is_paused
             yield pb.ServeRequest(update=update)
+
+
+def wait_to_write(linger: Linger) -> None:
+    """Wait on the thread of a stream until the next message may be written."""
+    if (pause_s := linger.pause_s(time.monotonic())) > 0:
+        time.sleep(pause_s)
+    linger.wrote(time.monotonic())
 
 
 def _add(update: pb.ServeUpdate, item: Any) -> None:

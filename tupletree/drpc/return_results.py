@@ -6,7 +6,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
@@ -14,12 +14,20 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.collector import BoltCollector
 from tupletree.component import Bolt, TopologyContext
+from tupletree.drpc.intake import wait_to_write
+from tupletree.drpc.linger import Linger
 from tupletree.drpc.local import LOCAL, find
 from tupletree.drpc.values import encoded, parsed_return_info
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
 from tupletree.tuples import Tuple
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
+
+
+_MAX_BATCH: Final = 1000
+_MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 12 * 1024 * 1024
+"""Of one result, so that the message that it ends fits what a server accepts."""
 
 
 class ReturnResults(Bolt):
@@ -53,6 +61,10 @@ class ReturnResults(Bolt):
         except UsageError as error:
             self.collector.fail(tup, error)
             return
+        if len(text) > MAX_RESULT_BYTES or len(value := text.encode()) > MAX_RESULT_BYTES:
+            why = f"the result of a DRPC request is longer than {MAX_RESULT_BYTES} bytes as JSON"
+            self.collector.fail(tup, UsageError(why))
+            return
         if place.startswith(LOCAL):
             find(place.removeprefix(LOCAL)).add_result(self.context.topology_id, id, text)
             self.collector.ack(tup)
@@ -60,7 +72,7 @@ class ReturnResults(Bolt):
         link = self._links.get(place)
         if link is None or link.has_ended:
             link = self._links[place] = _Link(place, self.context, self.collector)
-        link.send(id, text, tup)
+        link.send(id, value, tup)
 
 
 class _Link:
@@ -80,9 +92,9 @@ class _Link:
 
     # On the task's thread
 
-    def send(self, id: str, text: str, tup: Tuple) -> None:
+    def send(self, id: str, value: bytes, tup: Tuple) -> None:
         self.unconfirmed.append(tup)
-        self._results.put(pb.RequestResult(id=id, value=text.encode()))
+        self._results.put(pb.RequestResult(id=id, value=value))
 
     def close(self) -> None:
         self._results.put(None)
@@ -121,11 +133,15 @@ class _Link:
 
     def _requests(self) -> Iterator[pb.AnswerRequest]:
         yield pb.AnswerRequest(hello=pb.AnswerHello(topology_id=self._context.topology_id))
+        linger = Linger()
         while (first := self._results.get()) is not None:
+            wait_to_write(linger)
             batch = [first]
-            while len(batch) < 1000 and not self._results.empty():
+            size = len(first.value)
+            while len(batch) < _MAX_BATCH and size < _MAX_BATCH_BYTES and not self._results.empty():
                 item = self._results.get()
                 if item is None:
                     return
                 batch.append(item)
+                size += len(item.value)
             yield pb.AnswerRequest(results=pb.Results(results=batch))

@@ -24,6 +24,62 @@ class ExecuteReply(_message.Message):
     failure: DrpcFailure
     def __init__(self, result: _Optional[bytes] = ..., failure: _Optional[_Union[DrpcFailure, _Mapping]] = ...) -> None: ...
 
+class CallRequest(_message.Message):
+    __slots__ = ("calls", "cancelled")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[NumberedCall]
+    cancelled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, calls: _Optional[_Iterable[_Union[NumberedCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class NumberedCall(_message.Message):
+    __slots__ = ("number", "function", "args", "timeout_s")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    function: str
+    args: bytes
+    timeout_s: float
+    def __init__(self, number: _Optional[int] = ..., function: _Optional[str] = ..., args: _Optional[bytes] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
+class CallReply(_message.Message):
+    __slots__ = ("replies", "read_until")
+    REPLIES_FIELD_NUMBER: _ClassVar[int]
+    READ_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    replies: _containers.RepeatedCompositeFieldContainer[NumberedReply]
+    read_until: int
+    def __init__(self, replies: _Optional[_Iterable[_Union[NumberedReply, _Mapping]]] = ..., read_until: _Optional[int] = ...) -> None: ...
+
+class NumberedReply(_message.Message):
+    __slots__ = ("number", "result", "failure", "refusal")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    result: bytes
+    failure: DrpcFailure
+    refusal: DrpcRefusal
+    def __init__(self, number: _Optional[int] = ..., result: _Optional[bytes] = ..., failure: _Optional[_Union[DrpcFailure, _Mapping]] = ..., refusal: _Optional[_Union[DrpcRefusal, _Mapping]] = ...) -> None: ...
+
+class DrpcRefusal(_message.Message):
+    __slots__ = ("kind", "reason")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[DrpcRefusal.Kind]
+        KIND_OVERLOADED: _ClassVar[DrpcRefusal.Kind]
+        KIND_INVALID: _ClassVar[DrpcRefusal.Kind]
+    KIND_UNSPECIFIED: DrpcRefusal.Kind
+    KIND_OVERLOADED: DrpcRefusal.Kind
+    KIND_INVALID: DrpcRefusal.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: DrpcRefusal.Kind
+    reason: str
+    def __init__(self, kind: _Optional[_Union[DrpcRefusal.Kind, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class DrpcFailure(_message.Message):
     __slots__ = ("kind", "reason")
     class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -39,6 +39,11 @@ class DrpcStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.Call = channel.stream_stream(
+                '/tupletree.v1.Drpc/Call',
+                request_serializer=tupletree_dot_v1_dot_drpc__pb2.CallRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_drpc__pb2.CallReply.FromString,
+                _registered_method=True)
         self.Execute = channel.unary_unary(
                 '/tupletree.v1.Drpc/Execute',
                 request_serializer=tupletree_dot_v1_dot_drpc__pb2.ExecuteRequest.SerializeToString,
@@ -59,8 +64,16 @@ class DrpcStub(object):
 class DrpcServicer(object):
     """Missing associated documentation comment in .proto file."""
 
+    def Call(self, request_iterator, context):
+        """Many calls on one stream. Each ends with one reply, in any order. The first request may be empty; the first reply,
+        which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Execute(self, request, context):
-        """Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+        """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
         pending; the request was not accepted. Deadline: longer than timeout_s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -84,6 +97,11 @@ class DrpcServicer(object):
 
 def add_DrpcServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Call': grpc.stream_stream_rpc_method_handler(
+                    servicer.Call,
+                    request_deserializer=tupletree_dot_v1_dot_drpc__pb2.CallRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_drpc__pb2.CallReply.SerializeToString,
+            ),
             'Execute': grpc.unary_unary_rpc_method_handler(
                     servicer.Execute,
                     request_deserializer=tupletree_dot_v1_dot_drpc__pb2.ExecuteRequest.FromString,
@@ -108,6 +126,33 @@ def add_DrpcServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Drpc(object):
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def Call(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tupletree.v1.Drpc/Call',
+            tupletree_dot_v1_dot_drpc__pb2.CallRequest.SerializeToString,
+            tupletree_dot_v1_dot_drpc__pb2.CallReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def Execute(request,

@@ -4,7 +4,7 @@ isort:skip_file
 The DRPC server: callers execute functions, topologies fetch the requests and answer them.
 
   caller                      DRPC server                 DRPCSpout               ReturnResults
-    | -- Execute(f, args) -----> |                            |                        |
+    | -- Call: f, args --------> |                            |                        |
     |                            | <---- Serve: hello(f) ---- |                        |
     |                            | ----- requests ----------> |                        |
     |                            |                            | == the request's tuple tree ==> |
@@ -47,8 +47,12 @@ class DrpcStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DrpcAsyncStub: ...
+    Call: _grpc.StreamStreamMultiCallable[_drpc_pb2.CallRequest, _drpc_pb2.CallReply]
+    """Many calls on one stream. Each ends with one reply, in any order. The first request may be empty; the first reply,
+    which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
+    """
     Execute: _grpc.UnaryUnaryMultiCallable[_drpc_pb2.ExecuteRequest, _drpc_pb2.ExecuteReply]
-    """Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+    """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
     pending; the request was not accepted. Deadline: longer than timeout_s.
     """
     Serve: _grpc.StreamStreamMultiCallable[_drpc_pb2.ServeRequest, _drpc_pb2.ServeReply]
@@ -59,8 +63,12 @@ class DrpcStub:
 @_typing.type_check_only
 class DrpcAsyncStub(DrpcStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
+    Call: _aio.StreamStreamMultiCallable[_drpc_pb2.CallRequest, _drpc_pb2.CallReply]  # type: ignore[assignment]
+    """Many calls on one stream. Each ends with one reply, in any order. The first request may be empty; the first reply,
+    which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
+    """
     Execute: _aio.UnaryUnaryMultiCallable[_drpc_pb2.ExecuteRequest, _drpc_pb2.ExecuteReply]  # type: ignore[assignment]
-    """Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+    """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
     pending; the request was not accepted. Deadline: longer than timeout_s.
     """
     Serve: _aio.StreamStreamMultiCallable[_drpc_pb2.ServeRequest, _drpc_pb2.ServeReply]  # type: ignore[assignment]
@@ -70,12 +78,22 @@ class DrpcAsyncStub(DrpcStub):
 
 class DrpcServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
+    def Call(
+        self,
+        request_iterator: _MaybeAsyncIterator[_drpc_pb2.CallRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_drpc_pb2.CallReply], _abc.AsyncIterator[_drpc_pb2.CallReply]]:
+        """Many calls on one stream. Each ends with one reply, in any order. The first request may be empty; the first reply,
+        which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
+        """
+
+    @_abc_1.abstractmethod
     def Execute(
         self,
         request: _drpc_pb2.ExecuteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_drpc_pb2.ExecuteReply, _abc.Awaitable[_drpc_pb2.ExecuteReply]]:
-        """Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+        """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
         pending; the request was not accepted. Deadline: longer than timeout_s.
         """
 
