@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections import deque
 from typing import Any, Final
 
@@ -100,6 +101,7 @@ class CallStream:
                 break
             size += length
             batch.append(self._replies.popleft())
+        self._linger.wrote(len(batch), time.monotonic())
         self._waiting_bytes -= size
         self._has_room.set()
         reply = pb.CallReply(replies=batch)

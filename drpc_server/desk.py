@@ -69,6 +69,7 @@ class ServingTask:
             one = self.assigned.popleft()
             size += len(one.args)
             batch.append(one)
+        self._linger.wrote(len(batch) + len(ended), time.monotonic())
         return batch, ended
 
 
@@ -76,7 +77,6 @@ async def lingered(linger: Linger) -> None:
     """Wait until the next message may be written."""
     if (pause_s := linger.pause_s(time.monotonic())) > 0:
         await asyncio.sleep(pause_s)
-    linger.wrote(time.monotonic())
 
 
 class Desk:

@@ -130,8 +130,8 @@ class CallStream:
                 while self._calls.has_news and self.is_open:
                     if (pause_s := self._linger.pause_s(self.loop.time())) > 0:
                         await asyncio.sleep(pause_s)
-                    self._linger.wrote(self.loop.time())
                     calls, cancelled = self._calls.take()
+                    self._linger.wrote(len(calls) + len(cancelled), self.loop.time())
                     numbered = [
                         pb.NumberedCall(number=one.number, function=one.function, args=one.args, timeout_s=one.timeout_s)
                         for one in calls

@@ -171,6 +171,7 @@ class RemoteIntake:
                     return
                 _add(update, item)
             update.paused = self._is_paused
+            linger.wrote(len(update.completed) + len(update.failed), time.monotonic())
             yield pb.ServeRequest(update=update)
 
 
@@ -178,7 +179,6 @@ def wait_to_write(linger: Linger) -> None:
     """Wait on the thread of a stream until the next message may be written."""
     if (pause_s := linger.pause_s(time.monotonic())) > 0:
         time.sleep(pause_s)
-    linger.wrote(time.monotonic())
 
 
 def _add(update: pb.ServeUpdate, item: Any) -> None:

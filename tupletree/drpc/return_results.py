@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -144,4 +145,5 @@ class _Link:
                     return
                 batch.append(item)
                 size += len(item.value)
+            linger.wrote(len(batch), time.monotonic())
             yield pb.AnswerRequest(results=pb.Results(results=batch))
