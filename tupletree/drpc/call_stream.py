@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+import grpc
 import grpc.aio
 
 from tupletree._rpc.status import from_rpc_error
@@ -25,6 +26,9 @@ from tupletree.v1 import drpc_pb2_grpc
 
 MAX_OPEN: Final = 10_000
 """Calls that a stream waits for."""
+
+_WRITE_FAILED: Final = "Internal error from Core"
+"""gRPC's words for a write to a stream that has just broken; the status of the break itself is lost then."""
 
 Waiting = asyncio.Future[pb.NumberedReply]
 
@@ -99,7 +103,7 @@ class CallStream:
             await self._converse()
             error = UnavailableError(f"{self._peer} has ended the stream of calls")
         except grpc.aio.AioRpcError as broken:
-            error = from_rpc_error(broken, self._peer)
+            error = _error_of(broken, self._peer)
         except ProtocolError as rubbish:
             error = rubbish
         finally:
@@ -158,6 +162,12 @@ class CallStream:
         _fail(unsent, functools.partial(type(error), str(error)))
         text = f"the call was lost: {error}; it was possibly processed"
         _fail(sent, functools.partial(DRPCError, text, Kind.LOST.value))
+
+
+def _error_of(broken: grpc.aio.AioRpcError, peer: str) -> TupletreeError:
+    if broken.code() is grpc.StatusCode.INTERNAL and broken.details() == _WRITE_FAILED:
+        return UnavailableError(f"{peer} cannot be reached: the connection broke during a write")
+    return from_rpc_error(broken, peer)
 
 
 def _fail(waiting: list[Waiting], error: Callable[[], TupletreeError]) -> None:
