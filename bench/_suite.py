@@ -102,9 +102,12 @@ SUITE: Final = (
     ),
     Bench(
         "drpc",
-        "DRPC calls at a fixed rate, from the time when each is due",
-        "p99_ms",
-        {f"rate-{rate}": f"--rate {rate} --seconds 15" for rate in (100, 300)},
+        "DRPC calls at fixed rates, from the time when each is due, and the highest rate kept",
+        "p99_ms_at_1000",
+        {
+            way: f"--rates 100 300 1000 --seconds 15 --warm 3 --workers 1 --limit-ms 100{options}"
+            for way, options in (("stream", " --highest --start 1000"), ("unary", " --unary"))
+        },
     ),
     Bench(
         "dead_letters",

@@ -3,7 +3,7 @@
     python -m bench.drpc --rates 100 300 1000 --seconds 15 --json
     python -m bench.drpc --rates 100 --highest --seconds 10
 
-A client in a process of its own calls a function of a topology of spout, bolt and ReturnResults, with --workers workers,
+A client in a process of its own calls a function of a topology of spout, bolt and ReturnResults, --workers workers,
 one acker and one DRPC server. Call n is due n / rate seconds after the start, whether or not earlier calls are answered
 (no coordinated omission). The first --warm seconds are left out. With --unary the client makes a gRPC call of each.
 
@@ -11,8 +11,8 @@ Metrics end in the rate: ``p99_ms_at_1000``. ``unanswered`` are calls that were 
 the exit status 1. ``cpu_us`` is the processor time of a call in client, server, workers and acker together, which an
 otherwise busy machine changes less than latencies; ``others_cores`` are the processors that were busy with other work.
 
-``highest`` is the highest rate kept: all calls answered, 99 of 100 within --limit-ms. It is searched from --start upwards
-in steps of a quarter, each tried twice.
+``highest`` is the highest rate kept: all calls answered, 99 of 100 within --limit-ms. The search begins at --start
+and has steps of a quarter, each tried twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stream of a caller: calls arrive, are ended in any order, and their replies leave together.
 
-While much waits to be written, because the caller reads slowly, no further calls are read: HTTP/2 then stops the caller.
+While much waits to be written, because the caller reads slowly, no calls are read: HTTP/2 then stops the caller.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class CallStream:
             self._end(error)
 
     async def _converse(self) -> None:
-        call = drpc_pb2_grpc.DrpcStub(self._channel).Call()  # type: ignore[no-untyped-call]
+        call = drpc_pb2_grpc.DrpcStub(self._channel).Call()
         writer: asyncio.Task[None] | None = None
         try:
             await call.write(pb.CallRequest())
@@ -137,7 +137,9 @@ class CallStream:
                     calls, cancelled = self._calls.take()
                     self._linger.wrote(len(calls) + len(cancelled), self.loop.time())
                     numbered = [
-                        pb.NumberedCall(number=one.number, function=one.function, args=one.args, timeout_s=one.timeout_s)
+                        pb.NumberedCall(
+                            number=one.number, function=one.function, args=one.args, timeout_s=one.timeout_s
+                        )
                         for one in calls
                     ]
                     await call.write(pb.CallRequest(calls=numbered, cancelled=cancelled))

@@ -119,9 +119,7 @@ class DRPCClient:
         assert refused is not None
         raise refused
 
-    async def _reply(
-        self, address: str, request: drpc_pb2.ExecuteRequest, deadline_s: float
-    ) -> drpc_pb2.NumberedReply:
+    async def _reply(self, address: str, request: drpc_pb2.ExecuteRequest, deadline_s: float) -> drpc_pb2.NumberedReply:
         """Make a call on the stream to a server, or on the next one if the server retires that stream first."""
         call = (request.function, request.args, request.timeout_s, deadline_s)
         try:

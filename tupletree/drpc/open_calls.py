@@ -94,9 +94,8 @@ class OpenCalls(Generic[Waiting]):
         """Remove and return the calls with higher numbers than the server has read."""
         found = [call.waiting for call in self._unsent.values()]
         self._unsent.clear()
-        for number in [number for number in self._sent if number > read_until]:
-            found.append(self._sent.pop(number))
-        return found
+        later = [number for number in self._sent if number > read_until]
+        return found + [self._sent.pop(number) for number in later]
 
     def broken(self) -> tuple[list[Waiting], list[Waiting]]:
         """Remove all calls: return those that are unsent, and those that were sent."""

@@ -24,7 +24,6 @@ from tupletree.tuples import Tuple
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
 
-
 _MAX_BATCH: Final = 1000
 _MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
 MAX_RESULT_BYTES: Final = 12 * 1024 * 1024

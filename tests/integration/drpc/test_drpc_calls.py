@@ -110,11 +110,14 @@ def test_a_server_without_room_refuses_a_call_and_another_is_asked(tmp_path: Pat
             for task in held:
                 task.cancel()
 
-    with DrpcProcess(tmp_path / "full", drpc_max_pending=10) as full, DrpcProcess(tmp_path / "free") as free:
-        with channel(free.address) as opened:
-            topology = Topology(opened)
-            asyncio.run(run(full, free))
-            topology.close()
+    with (
+        DrpcProcess(tmp_path / "full", drpc_max_pending=10) as full,
+        DrpcProcess(tmp_path / "free") as free,
+        channel(free.address) as opened,
+    ):
+        topology = Topology(opened)
+        asyncio.run(run(full, free))
+        topology.close()
 
 
 def test_a_server_killed_in_the_middle_fails_each_call_once(
@@ -180,12 +183,16 @@ def test_no_call_fails_while_one_of_two_servers_ends(tmp_path: Path) -> None:
             assert raised.value.kind == "shutdown"
             assert [await client.execute_async("echo", n) for n in range(4)] == [0, 1, 2, 3]
 
-    with DrpcProcess(tmp_path / "first") as first, DrpcProcess(tmp_path / "second") as second:
-        with channel(first.address) as to_first, channel(second.address) as to_second:
-            topologies = [Topology(to_first), Topology(to_second)]
-            asyncio.run(run(first, second))
-            for one in topologies:
-                one.close()
+    with (
+        DrpcProcess(tmp_path / "first") as first,
+        DrpcProcess(tmp_path / "second") as second,
+        channel(first.address) as to_first,
+        channel(second.address) as to_second,
+    ):
+        topologies = [Topology(to_first), Topology(to_second)]
+        asyncio.run(run(first, second))
+        for one in topologies:
+            one.close()
 
 
 def _raw(opened: grpc.Channel, requests: Iterator[bytes]) -> Any:
@@ -199,9 +206,7 @@ def _raw(opened: grpc.Channel, requests: Iterator[bytes]) -> Any:
         (pb.CallRequest(calls=[pb.NumberedCall(function="echo")]).SerializeToString(), "expected a higher number"),
     ],
 )
-def test_rubbish_ends_its_own_stream_alone(
-    server: DrpcProcess, topology: Topology, rubbish: bytes, why: str
-) -> None:
+def test_rubbish_ends_its_own_stream_alone(server: DrpcProcess, topology: Topology, rubbish: bytes, why: str) -> None:
     async def run() -> None:
         async with DRPCClient(server.address) as client:
             kept = asyncio.create_task(client.execute_async("unserved", 1))
