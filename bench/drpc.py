@@ -21,10 +21,6 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from bench import _cli
@@ -41,7 +37,7 @@ from tupletree.tuples import Tuple
 
 NAME: Final = "drpc"
 STEP: Final = 1.25
-ROLES: Final = ("worker", "acker")
+ROLES: Final = ("worker", "acker", "drpc")
 CLIENT_TIMEOUT_S: Final = 120.0
 
 
@@ -63,30 +59,13 @@ def topology(workers: int) -> Topology:
     return builder.create_topology()
 
 
-@contextmanager
-def server() -> Iterator[tuple[str, int]]:
-    """Run a DRPC server; yield its address and process id."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        told = Path(directory, "announce.json")
-        settings = [f"local.dir={directory}", "drpc.port=0", "drpc.http.port=0"]
-        arguments = [argument for setting in settings for argument in ("-c", setting)]
-        command = [sys.executable, "-m", "tupletree.drpc_server", *arguments, "--announce", str(told)]
-        with subprocess.Popen(command, cwd=directory) as process:
-            try:
-                wait_until(told.exists, 20, what="the DRPC server serves")
-                yield f"127.0.0.1:{json.loads(told.read_text())['grpc_port']}", process.pid
-            finally:
-                process.terminate()
-
-
 class Measured:
-    """A server and a cluster, at which clients call."""
+    """A cluster with a DRPC server, at which clients call."""
 
-    def __init__(self, address: str, server_pid: int, cluster: DevCluster, arguments: argparse.Namespace) -> None:
-        self._address = address
+    def __init__(self, cluster: DevCluster, arguments: argparse.Namespace) -> None:
+        [self._address] = cluster.conf["drpc.servers"]
         self._arguments = arguments
         self._pids = {role: [one.pid for one in cluster.processes if one.role == role] for role in ROLES}
-        self._pids["server"] = [server_pid]
 
     def at(self, rate: float) -> dict[str, Any]:
         """Return the metrics of a rate. Raises WrongResultError for a wrong answer, or if no call was answered."""
@@ -127,14 +106,11 @@ class Measured:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run once on a fresh cluster and return the metrics."""
-    with (
-        server() as (address, pid),
-        DevCluster(slots=arguments.workers, conf={"drpc.servers": [address]}) as cluster,
-    ):
+    with DevCluster(slots=arguments.workers, drpc_servers=1) as cluster:
         cluster.client.submit(NAME, topology(arguments.workers), {"topology.workers": arguments.workers})
-        with DRPCClient(address) as client:
+        with DRPCClient(conf=cluster.conf) as client:
             wait_until(lambda: _is_answered(client), 60, what="the topology answers")
-        measured = Measured(address, pid, cluster, arguments)
+        measured = Measured(cluster, arguments)
         result: dict[str, Any] = {}
         for rate in arguments.rates:
             result.update({f"{name}_at_{rate:g}": value for name, value in measured.at(rate).items()})

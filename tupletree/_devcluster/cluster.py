@@ -25,7 +25,7 @@ from tupletree.errors import NotFoundError, UnavailableError, UsageError
 
 START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 5.0
-_ROLES: Final = ("zookeeper", "nimbus", "supervisor", "acker", "worker")
+_ROLES: Final = ("zookeeper", "nimbus", "supervisor", "acker", "drpc", "worker")
 
 
 class DevCluster:
@@ -35,8 +35,9 @@ class DevCluster:
             cluster.client.submit("word-count", topology, {"topology.workers": 2})
             cluster.kill("worker")
 
-    ``slots`` is per supervisor. ``conf`` overrides the defaults for every daemon; files, environment and ports of an
-    installed cluster are ignored. Entering waits until every daemon is ready and a nimbus leads (a few seconds).
+    ``slots`` is per supervisor. Topologies use all ``drpc_servers``, and so does ``DRPCClient(conf=cluster.conf)``.
+    ``conf`` overrides the defaults for every daemon; files, environment and ports of an installed cluster are ignored.
+    Entering waits until every daemon is ready and a nimbus leads (a few seconds).
 
     All files are in one temporary directory (``directory``). On exit, however the program ends, every process is
     killed, including workers and the workers of killed supervisors, and the directory is removed.
@@ -52,8 +53,9 @@ class DevCluster:
         ackers: int = 1,
         nimbuses: int = 1,
         conf: Mapping[str, Any] | None = None,
+        drpc_servers: int = 0,
     ) -> None:
-        self._size = Size(supervisors, slots, ackers, nimbuses)
+        self._size = Size(supervisors, slots, ackers, nimbuses, drpc_servers=drpc_servers)
         self._own_conf = dict(conf or {})
         validate(self._own_conf)
         self._ports = ReservedPorts()
@@ -116,8 +118,8 @@ class DevCluster:
     def kill(self, role: str, index: int = 0, signal: int = signal.SIGKILL) -> int:
         """Send a signal to one process and return its process id. After SIGKILL, waits until the process is gone.
 
-        ``role`` is zookeeper, nimbus, supervisor, acker or worker. ``index`` counts the daemons of the role in the
-        order of their first start, including dead daemons; it counts workers in the current order of ``processes``.
+        ``role`` is zookeeper, nimbus, supervisor, acker, drpc or worker. ``index`` counts the daemons of the role in
+        the order of their first start, including dead daemons; it counts workers in the current order of ``processes``.
         Raises NotFoundError if the process is not running.
         """
         if role == "worker":

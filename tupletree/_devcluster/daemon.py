@@ -60,7 +60,7 @@ class DaemonProcess:
             os.remove(plan.announce_path)
         with open(plan.conf_path, "w", encoding="utf-8") as file:
             yaml.safe_dump(dict(plan.conf), file)
-        command = [sys.executable, "-m", f"tupletree.{plan.role}"]
+        command = [sys.executable, "-m", plan.module]
         command += ["--conf", plan.conf_path, "--announce", plan.announce_path]
         with open(plan.output_path, "ab") as output:
             self.process = self._run(

@@ -33,7 +33,7 @@ if __name__ == "__main__":
 else:
     from tupletree._process_table import HAS_PROC, command_lines
 
-_OURS = {f"tupletree.{role}" for role in ("nimbus", "supervisor", "acker", "worker")}
+_OURS = {f"tupletree.{role}" for role in ("nimbus", "supervisor", "acker", "drpc_server", "worker")}
 _OURS.add("org.apache.zookeeper.server.ZooKeeperServerMain")
 _END_TIMEOUT_S = 10.0
 

@@ -21,7 +21,9 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from tupletree.errors import UsageError
 
-Role = Literal["nimbus", "supervisor", "acker"]
+Role = Literal["nimbus", "supervisor", "acker", "drpc"]
+
+_MODULES: Final = {"drpc": "tupletree.drpc_server"}
 
 ZOOKEEPER: Final = "zookeeper"  # the name of the machine of ZooKeeper
 PORT_STEP: Final = 100  # between the ports of the first and the second daemon of a role, when ports are fixed
@@ -39,16 +41,19 @@ class Size:
     ackers: int = 1
     nimbuses: int = 1
     zookeepers: int = 1
+    drpc_servers: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("supervisors", 0), ("slots", 1), ("ackers", 0), ("nimbuses", self.zookeepers)):
+        zero = dict.fromkeys(("supervisors", "ackers", "drpc_servers"), 0)
+        for name, least in {"slots": 1, "nimbuses": self.zookeepers, **zero}.items():
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}, expected at least {least}")
 
     @property
     def ports(self) -> int:
         """The number of ports that the cluster listens on, including those of ZooKeeper and the workers."""
-        return self.zookeepers + 2 * (self.nimbuses + self.supervisors + self.ackers) + self.supervisors * self.slots
+        daemons = self.nimbuses + self.supervisors + self.ackers + self.drpc_servers
+        return self.zookeepers + 2 * daemons + self.supervisors * self.slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,11 @@ class DaemonPlan:
     @property
     def name(self) -> str:
         return f"{self.role}-{self.index}"
+
+    @property
+    def module(self) -> str:
+        """The Python module that runs the daemon."""
+        return _MODULES.get(self.role, f"tupletree.{self.role}")
 
     @property
     def conf_path(self) -> str:
@@ -185,8 +195,10 @@ def loopback_addresses(size: Size) -> dict[str, str]:
 
 def names_of(size: Size) -> list[str]:
     """Return the names of the machines of a plan with one per daemon, that of ZooKeeper first."""
-    roles = (("nimbus", size.nimbuses), ("supervisor", size.supervisors), ("acker", size.ackers))
-    return [ZOOKEEPER, *(f"{role}-{index}" for role, count in roles for index in range(count))]
+    roles = {
+        "nimbus": size.nimbuses, "supervisor": size.supervisors, "acker": size.ackers, "drpc": size.drpc_servers
+    }  # fmt: skip
+    return [ZOOKEEPER, *(f"{role}-{index}" for role, count in roles.items() for index in range(count))]
 
 
 def plan_on_machines(
@@ -206,6 +218,9 @@ def plan_on_machines(
         "zookeeper.port": port,
         "nimbus.seeds": [f"{addresses[f'nimbus-{index}']}:{nimbus}" for index in range(size.nimbuses)],
     }
+    if size.drpc_servers:
+        drpc = int(complete["drpc.port"])
+        shared["drpc.servers"] = [f"{addresses[f'drpc-{index}']}:{drpc}" for index in range(size.drpc_servers)]
     daemons = []
     for name in names_of(size)[1:]:
         role, _, index = name.rpartition("-")
@@ -228,6 +243,9 @@ def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str,
         shared |= {"zookeeper.servers": [local], "zookeeper.port": zookeeper_port}
     if nimbus_ports:
         shared |= {"nimbus.seeds": [f"{local}:{grpc_port}" for grpc_port, _ in nimbus_ports]}
+    drpc_ports = [ports.daemon("drpc", index) for index in range(size.drpc_servers)]
+    if drpc_ports:
+        shared |= {"drpc.servers": [f"{local}:{grpc_port}" for grpc_port, _ in drpc_ports]}
     daemons = [
         _daemon(directory, "nimbus", index, nimbus_ports[index], (), shared, local) for index in range(size.nimbuses)
     ]
@@ -238,6 +256,7 @@ def _plan(directory: str, size: Size, ports: _Dealt | _Fixed, conf: Mapping[str,
         _daemon(directory, "acker", index, ports.daemon("acker", index), (), shared, local)
         for index in range(size.ackers)
     ]
+    daemons += [_daemon(directory, "drpc", index, own, (), shared, local) for index, own in enumerate(drpc_ports)]
     return ClusterPlan(directory, local, zookeeper_port, tuple(daemons), shared)
 
 

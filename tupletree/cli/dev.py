@@ -30,6 +30,7 @@ _DEFAULT_SEED: Final = "127.0.0.1:6627"
 @click.option("--slots", default=4, show_default=True, type=click.IntRange(1), help="Slots of each supervisor.")
 @click.option("--ackers", default=1, show_default=True, type=click.IntRange(0), help="Acker services.")
 @click.option("--nimbuses", default=1, show_default=True, type=click.IntRange(1), help="Nimbuses; one of them leads.")
+@click.option("--drpc", is_flag=True, help="A DRPC server, too, which all topologies use.")
 @click.option(
     "--dir",
     "directory",
@@ -48,6 +49,7 @@ def command(
     slots: int,
     ackers: int,
     nimbuses: int,
+    drpc: bool,
     directory: str | None,
     machines: bool,
     conf_path: str | None,
@@ -63,6 +65,7 @@ def command(
     Examples:
       tupletree dev
       tupletree dev --supervisors 2 --ackers 2 --nimbuses 2 --dir ./cluster
+      tupletree dev --drpc
       tupletree dev --machines --supervisors 8
       tupletree dev -c nimbus.port=7627 -c zookeeper.port=3181
     """
@@ -77,7 +80,7 @@ def command(
         home = os.path.abspath(directory or stack.enter_context(_temporary()))
         stack.enter_context(lock_directory(home))
         home = os.path.realpath(home)
-        size = Size(supervisors, slots, ackers, nimbuses)
+        size = Size(supervisors, slots, ackers, nimbuses, drpc_servers=int(drpc))
         run: RunOn = run_here
         if machines:
             addresses, run, said = stack.enter_context(of_their_own(size))
@@ -121,6 +124,7 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
             "took_s": round(took_s, 2),
             "directory": plan.directory,
             "nimbus_seeds": plan.conf["nimbus.seeds"],
+            "drpc_servers": plan.conf.get("drpc.servers") or [],
             "zookeeper": f"{plan.host}:{plan.zookeeper_port}",
             "processes": processes,
         }
@@ -130,7 +134,12 @@ def _show(foreground: Foreground, took_s: float, keep: bool, as_json: bool) -> N
     click.echo(_row("ZooKeeper", f"{plan.host}:{plan.zookeeper_port}", ""))
     for daemon in plan.daemons:
         http = f"{'https' if plan.conf.get('tls.ca') else 'http'}://{daemon.host}:{daemon.http_port}"
-        also = {"nimbus": http, "acker": f"{http}/ledger", "supervisor": f"{len(daemon.slots)} slots"}[daemon.role]
+        also = {
+            "nimbus": http,
+            "acker": f"{http}/ledger",
+            "supervisor": f"{len(daemon.slots)} slots",
+            "drpc": f"{http}/drpc/FUNCTION",
+        }[daemon.role]
         if daemon.slots:
             also += f" from port {daemon.slots[0]}"
         click.echo(_row(daemon.name, f"{daemon.host}:{daemon.grpc_port}", also))

@@ -20,8 +20,8 @@ def command(seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]
     """Check this machine and the way to the cluster. Each line says what was found and, if it is not right, what to do.
 
     Checked are the installed packages, compiled modules, Java, the configuration, free disk space, the limit of open
-    files, and the connections to nimbus and ZooKeeper; with a nimbus and without TLS, the clock; without a nimbus, the
-    ports of `tupletree dev`. `tupletree health` judges the cluster itself.
+    files, and the connections to nimbus, ZooKeeper and the servers of drpc.servers; with a nimbus and without TLS, the
+    clock; without a nimbus, the ports of `tupletree dev`. `tupletree health` judges the cluster itself.
 
     \b
     Exit status:

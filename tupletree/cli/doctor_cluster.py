@@ -1,4 +1,4 @@
-"""Checks of ``tupletree doctor`` on the way to a cluster: nimbus, ZooKeeper, the clock, and the ports of a new one."""
+"""Checks of ``tupletree doctor`` on the way to a cluster: nimbus, ZooKeeper, DRPC servers, the clock, free ports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from email.utils import parsedate_to_datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from tupletree._address import split_address, with_port
 from tupletree._devcluster.foreground import check_ports
 from tupletree._devcluster.plan import Size, plan_with_fixed_ports
+from tupletree._rpc.channels import channel
+from tupletree._rpc.status import from_rpc_error
+from tupletree._security.current import Security
 from tupletree.cli.doctor_machine import Finding
 from tupletree.cli.options import connect
 from tupletree.cli.version import cluster_sentence, cluster_versions
@@ -30,13 +36,13 @@ def check_cluster(seeds: str | None, conf_path: str | None, overrides: tuple[str
     """Check the connections to nimbus and ZooKeeper, and the clock, or the ports that `tupletree dev` needs."""
     explicit, conf = load_explicit(conf_path, overrides), load(conf_path, overrides)
     is_asked_for = seeds is not None or "nimbus.seeds" in explicit
-    zookeeper = _zookeeper(conf, "zookeeper.servers" in explicit)
+    others = [*_zookeeper(conf, "zookeeper.servers" in explicit), *_drpc(conf)]
     try:
         with connect(seeds, conf_path, overrides, leader_timeout_s=TIMEOUT_S) as client:
             cluster = client.cluster()
     except TupletreeError as error:
-        return [_no_nimbus(error, is_asked_for), *zookeeper, *(() if is_asked_for else _ports(conf))]
-    return [_versions(cluster), *_clock(cluster, conf), *zookeeper]
+        return [_no_nimbus(error, is_asked_for), *others, *(() if is_asked_for else _ports(conf))]
+    return [_versions(cluster), *_clock(cluster, conf), *others]
 
 
 def _no_nimbus(error: TupletreeError, is_asked_for: bool) -> Finding:
@@ -96,6 +102,25 @@ def _zookeeper(conf: Mapping[str, Any], is_asked_for: bool) -> Iterator[Finding]
             yield Finding("zookeeper", "problem" if is_asked_for else "warning", sentence, advice)
         else:
             yield Finding("zookeeper", "ok", f"{address} accepts connections")
+
+
+def _drpc(conf: Mapping[str, Any]) -> Iterator[Finding]:
+    """Ask each server of ``drpc.servers`` whether it serves."""
+    for server in conf["drpc.servers"] or ():
+        address = with_port(server, conf["drpc.port"])
+        peer = f"the DRPC server at {address}"
+        try:
+            with channel(address, Security.of_client(conf)) as opened:
+                reply = health_pb2_grpc.HealthStub(opened).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
+        except (grpc.RpcError, TupletreeError) as error:
+            known = from_rpc_error(error, peer) if isinstance(error, grpc.RpcError) else error
+            advice = "start it with `tupletree drpc`, or correct the key drpc.servers"
+            yield Finding("drpc", "problem", str(known), advice)
+            continue
+        if reply.status == health_pb2.HealthCheckResponse.SERVING:
+            yield Finding("drpc", "ok", f"{peer} serves")
+        else:
+            yield Finding("drpc", "warning", f"{peer} is not ready", "it starts or ends: its log says which")
 
 
 def _ports(conf: Mapping[str, Any]) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from tupletree._security.current import Security
 from tupletree._security.files import write_private
 from tupletree._security.tls import Tls
 from tupletree._security.tokens import Keyring
+from tupletree.cli.main import main
 from tupletree.drpc import DRPCClient
 from tupletree.errors import DRPCError, DRPCTimeoutError, ForbiddenError, OverloadedError, UnauthenticatedError
 from tupletree.testing import wait_until
@@ -116,6 +117,20 @@ def test_a_server_that_ends_answers_what_it_can(server: DrpcProcess, topology: T
 def test_calls_go_to_the_server_that_is_there(server: DrpcProcess, topology: Topology) -> None:
     with DRPCClient(f"127.0.0.1:1,{server.address}") as client:
         assert [client.execute("echo", number) for number in range(4)] == [0, 1, 2, 3]
+
+
+def test_doctor_says_whether_servers_answer(
+    server: DrpcProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = f"drpc.servers=['{server.address}', '127.0.0.1:1']"
+    assert main(["doctor", "--json", "-c", named, "-c", "nimbus.seeds=['127.0.0.1:1']"]) == 1
+    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["subject"] == "drpc"]
+    assert [(one["level"], one["sentence"]) for one in found] == [
+        ("ok", f"the DRPC server at {server.address} serves"),
+        ("problem", "the DRPC server at 127.0.0.1:1 cannot be reached: connection refused"),
+    ]
+    assert found[1]["advice"] == "start it with `tupletree drpc`, or correct the key drpc.servers"
 
 
 def test_tls_and_tokens(tmp_path: Path) -> None:

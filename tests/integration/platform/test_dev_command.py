@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from tupletree._devcluster.machines import why_not
 from tupletree._devcluster.workers import live_workers
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._net import ReservedPorts, bind
+from tupletree.drpc import DRPCClient
+from tupletree.errors import DRPCTimeoutError
 from tupletree.testing.wait import wait_until
 
 TUPLETREE = [sys.executable, "-m", "tupletree.cli.main"]
@@ -69,11 +72,31 @@ def topology() -> Topology:
 
 def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]:
     keys = ["zookeeper.port"]
-    keys += [f"{role}.{kind}" for role in ("nimbus", "supervisor", "acker") for kind in ("port", "http.port")]
+    roles = ("nimbus", "supervisor", "acker", "drpc")
+    keys += [f"{role}.{kind}" for role in roles for kind in ("port", "http.port")]
     *taken, slot = reserved.reserve(len(keys) + 1)
     settings = [f"{key}={port}" for key, port in zip(keys, taken, strict=True)] + [f"supervisor.slots.ports=[{slot}]"]
     options = [option for setting in settings for option in ("-c", setting)]
     return ["dev", "--slots", "1", "--dir", str(directory), "--json", *options]
+
+
+@pytest.mark.long
+def test_dev_starts_a_drpc_server_too_and_names_it(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
+    arguments = [one for one in dev_arguments(ports, tmp_path) if one != "--json"]
+    with started(*arguments, "--drpc") as dev:
+        assert dev.stdout is not None
+        banner = []
+        while not banner or "Ctrl-C" not in banner[-1]:
+            banner.append(dev.stdout.readline())
+            assert banner[-1], dev.stderr.read() if dev.stderr is not None else ""
+        [line] = [line for line in banner if line.startswith("  drpc-0 ")]
+        address = line.split()[1]
+        with DRPCClient(address) as client, pytest.raises(DRPCTimeoutError, match="no topology has served"):
+            client.execute("nothing", timeout_s=0.1)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/drpc/FUNCTION", line.split()[2])
+        dev.send_signal(signal.SIGINT)
+        assert dev.wait(60) == 0
+    assert processes_of(str(tmp_path)) == []
 
 
 @pytest.mark.long

@@ -62,6 +62,25 @@ def test_fixed_ports_are_storms_for_the_first_of_each_role() -> None:
     ]
 
 
+def test_drpc_servers_are_named_to_all() -> None:
+    size = Size(drpc_servers=2)
+    plan = plan_with_ports("/c", size, list(range(20_000, 20_000 + size.ports)), {"drpc.servers": ["elsewhere"]})
+    assert len(list(plan.listeners())) == size.ports
+    servers = [daemon for daemon in plan.daemons if daemon.role == "drpc"]
+    assert [(one.name, one.module) for one in servers] == [(f"drpc-{n}", "tupletree.drpc_server") for n in (0, 1)]
+    addresses = [f"127.0.0.1:{one.grpc_port}" for one in servers]
+    assert {tuple(daemon.conf["drpc.servers"]) for daemon in plan.daemons} == {tuple(addresses)}
+    fixed = plan_with_fixed_ports("/c", Size(drpc_servers=1), defaults(), {})
+    assert (fixed.daemons[-1].grpc_port, fixed.daemons[-1].http_port) == (3772, 3774)
+    assert fixed.conf["drpc.servers"] == ["127.0.0.1:3772"]
+    addressed = {name: f"10.0.0.{number}" for number, name in enumerate(names_of(size), 1)}
+    apart = plan_on_machines("/c", size, addressed, defaults(), {})
+    assert apart.conf["drpc.servers"] == ["10.0.0.5:3772", "10.0.0.6:3772"]
+    assert "drpc.servers" not in plan_with_fixed_ports("/c", Size(), defaults(), {}).conf
+    for daemon in (*plan.daemons, *apart.daemons):
+        validate(daemon.conf)
+
+
 def test_a_port_needed_twice_is_one_sentence() -> None:
     sentence = "port 6740 is needed by a worker of supervisor-0 and by acker-1"
     with pytest.raises(UsageError, match=sentence):
