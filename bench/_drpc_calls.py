@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tupletree._rpc.channels import aio_channel
@@ -23,6 +24,8 @@ from tupletree.v1 import drpc_pb2, drpc_pb2_grpc
 
 FUNCTION: Final = "score"
 TIMEOUT_S: Final = 30.0
+THREADS: Final = 100
+WAYS: Final = ("stream", "threads", "unary")
 
 Call = Callable[[int], Awaitable[int]]
 
@@ -63,13 +66,21 @@ async def call_all(call: Call, rate: float, warm_s: float, seconds: float) -> di
 
 
 async def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Call through DRPCClient, or with a gRPC call each, as programs in other languages do."""
+    """Call through DRPCClient, by threads that wait, or with a gRPC call each, as programs in other languages do."""
     timed = (arguments.rate, arguments.warm, arguments.seconds)
-    if not arguments.unary:
-        async with DRPCClient(arguments.server) as client:
+    if arguments.way == "threads":
+        loop = asyncio.get_running_loop()
+        with DRPCClient(arguments.server) as client, ThreadPoolExecutor(THREADS) as pool:
+
+            def execute_blocking(number: int) -> int:
+                return int(client.execute(FUNCTION, args_of(number), timeout_s=TIMEOUT_S))
+
+            return await call_all(lambda number: loop.run_in_executor(pool, execute_blocking, number), *timed)
+    if arguments.way == "stream":
+        async with DRPCClient(arguments.server) as asynchronous:
 
             async def execute(number: int) -> int:
-                return int(await client.execute_async(FUNCTION, args_of(number), timeout_s=TIMEOUT_S))
+                return int(await asynchronous.execute_async(FUNCTION, args_of(number), timeout_s=TIMEOUT_S))
 
             return await call_all(execute, *timed)
     async with aio_channel(arguments.server) as channel:
@@ -93,7 +104,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--warm", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--unary", action="store_true")
+    parser.add_argument("--way", choices=WAYS, required=True)
     print(json.dumps(asyncio.run(run(parser.parse_args()))))
     return 0
 

@@ -105,8 +105,8 @@ SUITE: Final = (
         "DRPC calls at fixed rates, from the time when each is due, and the highest rate kept",
         "p99_ms_at_1000",
         {
-            way: f"--rates 100 300 1000 --seconds 15 --warm 3 --workers 1 --limit-ms 100{options}"
-            for way, options in (("stream", " --highest --start 1000"), ("unary", " --unary"))
+            way: f"--way {way} --rates 100 300 1000 --seconds 15 --warm 3 --workers 1 --limit-ms 100{options}"
+            for way, options in (("stream", " --highest --start 1000"), ("threads", ""), ("unary", ""))
         },
     ),
     Bench(

@@ -5,7 +5,8 @@
 
 A client in a process of its own calls a function of a topology of spout, bolt and ReturnResults, --workers workers,
 one acker and one DRPC server. Call n is due n / rate seconds after the start, whether or not earlier calls are answered
-(no coordinated omission). The first --warm seconds are left out. With --unary the client makes a gRPC call of each.
+(no coordinated omission). The first --warm seconds are left out. --way: ``execute_async`` (stream), ``execute`` by 100
+threads, or a gRPC call for each DRPC call (unary), as programs in other languages make them.
 
 Metrics end in the rate: ``p99_ms_at_1000``. ``unanswered`` are calls that were refused or failed; a wrong answer makes
 the exit status 1. ``cpu_us`` is the processor time of a call in client, server, workers and acker together, which an
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 from bench import _cli
 from bench._cli import WrongResultError
-from bench._drpc_calls import FUNCTION
+from bench._drpc_calls import FUNCTION, WAYS
 from bench._flow import Use
 from bench.latency import percentiles
 from tupletree import BasicBolt, Topology, TopologyBuilder
@@ -72,7 +73,7 @@ class Measured:
         given = self._arguments
         options = {"server": self._address, "rate": rate, "warm": given.warm, "seconds": given.seconds}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        command = [sys.executable, "-m", "bench._drpc_calls", *words, *(["--unary"] if given.unary else [])]
+        command = [sys.executable, "-m", "bench._drpc_calls", *words, "--way", given.way]
         use = Use(self._pids)
         timeout_s = given.warm + given.seconds + CLIENT_TIMEOUT_S
         told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=timeout_s).stdout)
@@ -132,7 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement (%(default)s)")
     parser.add_argument("--warm", type=float, default=3.0, help="seconds before each (%(default)s)")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--unary", action="store_true", help="a gRPC call for each DRPC call")
+    parser.add_argument("--way", choices=WAYS, default="stream", help="of the client (%(default)s)")
     parser.add_argument("--highest", action="store_true", help="search the highest rate kept, too")
     parser.add_argument("--start", type=float, default=500.0, help="of the search (%(default)s)")
     parser.add_argument("--limit-ms", type=float, default=100.0, help="of p99, for a rate to be kept (%(default)s)")

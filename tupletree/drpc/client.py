@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -13,21 +14,19 @@ import grpc.aio
 
 from tupletree._address import with_port
 from tupletree._rpc.channels import aio_channel, channel
-from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
 from tupletree.config import load
-from tupletree.drpc.call_stream import CallStream, UnreadError
+from tupletree.drpc.blocking_stream import BlockingStream
+from tupletree.drpc.call_stream import CallStream
 from tupletree.drpc.outcomes import value_of
 from tupletree.drpc.requests import Kind, check_function
+from tupletree.drpc.stream_state import UnreadError
 from tupletree.drpc.values import encoded
-from tupletree.errors import ConfigError, DRPCError, OverloadedError, TupletreeError, UnavailableError, UsageError
-from tupletree.v1 import drpc_pb2, drpc_pb2_grpc
+from tupletree.errors import ConfigError, OverloadedError, UnavailableError, UsageError
+from tupletree.v1 import drpc_pb2
 
 _SLACK_S: Final = 10.0
 """The server ends a request in time; this much later, a client no longer waits for a server that is silent."""
-
-_REFUSED: Final = "RST_STREAM with error code 7"
-"""gRPC's words for REFUSED_STREAM: a server that has too many calls to begin refuses further ones unseen."""
 
 _KINDS: Final = {
     drpc_pb2.DrpcFailure.KIND_TIMEOUT: Kind.TIMEOUT,
@@ -72,6 +71,7 @@ class DRPCClient:
         self._lock = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
         self._aio_channels: dict[str, grpc.aio.Channel] = {}
+        self._blocking: dict[str, BlockingStream] = {}
         self._streams: dict[str, CallStream] = {}
         self._open: set[CallStream] = set()  # also those that are retired, until their calls have ended
 
@@ -88,49 +88,41 @@ class DRPCClient:
             UsageError: the name of the function, the arguments or ``timeout_s`` are invalid.
             ForbiddenError: the token does not permit calls.
         """
-        request = self._request(function, args, timeout_s)
-        refused: TupletreeError | None = None
+        call = self._call_of(function, args, timeout_s)
+        refused: UnavailableError | None = None
         for address in self._in_turn():
             try:
-                reply = self._stub(address).Execute(request, timeout=self._deadline_s(timeout_s))
-            except grpc.RpcError as error:
-                refused = _refusal(error, address)
-                continue
-            return _value(reply)
+                try:
+                    return _value(self._blocking_stream(address).call(*call), address)
+                except UnreadError:
+                    return _value(self._blocking_stream(address).call(*call), address)
+            except UnavailableError as error:
+                refused = error
         assert refused is not None
         raise refused
 
     async def execute_async(self, function: str, args: Any = None, *, timeout_s: float | None = None) -> Any:
         """Call a function and await its answer, as ``execute``. Cancelling the call cancels the request."""
-        request = self._request(function, args, timeout_s)
-        refused: TupletreeError | None = None
+        call = self._call_of(function, args, timeout_s)
+        refused: UnavailableError | None = None
         for address in self._in_turn():
             try:
-                reply = await self._reply(address, request, self._deadline_s(timeout_s))
+                try:
+                    return _value(await self._stream(address).call(*call), address)
+                except UnreadError:
+                    return _value(await self._stream(address).call(*call), address)
             except UnavailableError as error:
                 refused = error
-                continue
-            if reply.refusal.kind == drpc_pb2.DrpcRefusal.KIND_OVERLOADED:
-                refused = OverloadedError(f"the DRPC server at {address}: {reply.refusal.reason}")
-                continue
-            if reply.HasField("refusal"):
-                raise UsageError(reply.refusal.reason)
-            return _value(reply)
         assert refused is not None
         raise refused
-
-    async def _reply(self, address: str, request: drpc_pb2.ExecuteRequest, deadline_s: float) -> drpc_pb2.NumberedReply:
-        """Make a call on the stream to a server, or on the next one if the server retires that stream first."""
-        call = (request.function, request.args, request.timeout_s, deadline_s)
-        try:
-            return await self._stream(address).call(*call)
-        except UnreadError:
-            return await self._stream(address).call(*call)
 
     def close(self) -> None:
         """Close the connections of ``execute``."""
         with self._lock:
+            blocking, self._blocking = self._blocking, {}
             channels, self._channels = self._channels, {}
+        for stream in blocking.values():
+            stream.close()
         for one in channels.values():
             one.close()
 
@@ -160,24 +152,24 @@ class DRPCClient:
     ) -> None:
         await self.aclose()
 
-    def _request(self, function: str, args: Any, timeout_s: float | None) -> drpc_pb2.ExecuteRequest:
-        if timeout_s is not None and not timeout_s > 0:
+    def _call_of(self, function: str, args: Any, timeout_s: float | None) -> tuple[str, bytes, float, float]:
+        if timeout_s is not None and not 0 < timeout_s < math.inf:
             raise UsageError(f"timeout_s is {timeout_s}, expected more than 0")
         text = encoded(args, f"the arguments of {function!r}").encode()
-        return drpc_pb2.ExecuteRequest(function=check_function(function), args=text, timeout_s=timeout_s or 0)
-
-    def _deadline_s(self, timeout_s: float | None) -> float:
-        return (timeout_s or self.timeout_s) + _SLACK_S
+        return check_function(function), text, timeout_s or 0, (timeout_s or self.timeout_s) + _SLACK_S
 
     def _in_turn(self) -> list[str]:
         first = next(self._turns) % len(self.servers)
         return self.servers[first:] + self.servers[:first]
 
-    def _stub(self, address: str) -> Any:
+    def _blocking_stream(self, address: str) -> BlockingStream:
         with self._lock:
-            if address not in self._channels:
-                self._channels[address] = channel(address, self._security)
-            return drpc_pb2_grpc.DrpcStub(self._channels[address])
+            stream = self._blocking.get(address)
+            if stream is None or not stream.is_open:
+                if address not in self._channels:
+                    self._channels[address] = channel(address, self._security)
+                stream = self._blocking[address] = BlockingStream(self._channels[address], address)
+            return stream
 
     def _stream(self, address: str) -> CallStream:
         stream = self._streams.get(address)
@@ -190,37 +182,13 @@ class DRPCClient:
         return stream
 
 
-def _value(reply: drpc_pb2.ExecuteReply | drpc_pb2.NumberedReply) -> Any:
-    if not reply.HasField("result"):
-        reason = reply.failure.reason or "the DRPC server has sent neither an answer nor a reason"
-        return value_of(_KINDS.get(reply.failure.kind, Kind.FAILED), reason)
-    return value_of(Kind.ANSWERED, reply.result)
-
-
-def _refusal(error: Any, address: str) -> TupletreeError:
-    """Return the error of a call that was not accepted. Raises the error of a call that another server cannot mend."""
-    peer = f"the DRPC server at {address}"
-    known = from_rpc_error(error, peer)
-    code, details = error.code(), error.details() or ""
-    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return OverloadedError(str(known))
-    if code is grpc.StatusCode.UNAVAILABLE and _REFUSED in details:
-        return OverloadedError(
-            f"{peer} has more calls than it can begin, and has not accepted this one: call again later"
-        )
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        raise value_error(Kind.TIMEOUT, f"{peer} did not answer in time") from None
-    if code is grpc.StatusCode.UNAVAILABLE and ("failed to connect" in details.lower() or "is ending" in details):
-        return known
-    if isinstance(known, UnavailableError):
-        raise DRPCError(f"the call was lost: {known}; it was possibly processed", Kind.LOST.value) from None
-    raise known from None
-
-
-def value_error(kind: Kind, text: str) -> DRPCError:
-    """Return the error of a request's end."""
-    try:
-        value_of(kind, text)
-    except DRPCError as error:
-        return error
-    raise AssertionError(f"{kind} is no failure")
+def _value(reply: drpc_pb2.NumberedReply, address: str) -> Any:
+    """Return the answer. Raises what the reply says."""
+    if reply.HasField("result"):
+        return value_of(Kind.ANSWERED, reply.result)
+    if reply.HasField("refusal"):
+        if reply.refusal.kind == drpc_pb2.DrpcRefusal.KIND_OVERLOADED:
+            raise OverloadedError(f"the DRPC server at {address}: {reply.refusal.reason}")
+        raise UsageError(reply.refusal.reason)
+    reason = reply.failure.reason or "the DRPC server has sent neither an answer nor a reason"
+    return value_of(_KINDS.get(reply.failure.kind, Kind.FAILED), reason)

@@ -73,7 +73,7 @@ class DrpcServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Execute(self, request, context):
-        """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+        """One call, for programs that make few; DRPCClient uses Call. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
         pending; the request was not accepted. Deadline: longer than timeout_s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -52,7 +52,7 @@ class DrpcStub:
     which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
     """
     Execute: _grpc.UnaryUnaryMultiCallable[_drpc_pb2.ExecuteRequest, _drpc_pb2.ExecuteReply]
-    """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+    """One call, for programs that make few; DRPCClient uses Call. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
     pending; the request was not accepted. Deadline: longer than timeout_s.
     """
     Serve: _grpc.StreamStreamMultiCallable[_drpc_pb2.ServeRequest, _drpc_pb2.ServeReply]
@@ -68,7 +68,7 @@ class DrpcAsyncStub(DrpcStub):
     which is empty, says that calls are read. No deadline. Cancelling the stream cancels its calls.
     """
     Execute: _aio.UnaryUnaryMultiCallable[_drpc_pb2.ExecuteRequest, _drpc_pb2.ExecuteReply]  # type: ignore[assignment]
-    """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+    """One call, for programs that make few; DRPCClient uses Call. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
     pending; the request was not accepted. Deadline: longer than timeout_s.
     """
     Serve: _aio.StreamStreamMultiCallable[_drpc_pb2.ServeRequest, _drpc_pb2.ServeReply]  # type: ignore[assignment]
@@ -93,7 +93,7 @@ class DrpcServicer(metaclass=_abc_1.ABCMeta):
         request: _drpc_pb2.ExecuteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_drpc_pb2.ExecuteReply, _abc.Awaitable[_drpc_pb2.ExecuteReply]]:
-        """One call, for programs that make few. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
+        """One call, for programs that make few; DRPCClient uses Call. Returns when the request has ended. Ending the call cancels the request. RESOURCE_EXHAUSTED: too many requests are
         pending; the request was not accepted. Deadline: longer than timeout_s.
         """
 
