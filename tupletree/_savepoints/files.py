@@ -187,6 +187,8 @@ def _columns(file: Any, where: str, names: Sequence[str]) -> Iterator[list[Any]]
     missing = [name for name in names if name not in file.schema_arrow.names]
     if missing:
         raise UsageError(f"{where} has no column {missing[0]}; it has {', '.join(file.schema_arrow.names)}")
+    if not file.num_row_groups:  # pyarrow 18 raises OSError
+        return
     for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
         yield [batch.column(batch.schema.get_field_index(name)) for name in names]
 
@@ -214,9 +216,20 @@ def _plain_rows(file: Any, where: str, state_form: str) -> Iterator[Row]:
 
 def _python(column: Any) -> Iterator[Any]:
     """Yield the values of a column; those of a map are dicts."""
+    is_nested = pyarrow("pyarrow.types").is_nested(column.type)
+    return (_with_dicts(one, column.type) if is_nested else one for one in column.to_pylist())
+
+
+def _with_dicts(value: Any, type: Any) -> Any:
+    """Return a value of an Arrow type with dicts for maps, which are lists of pairs until pyarrow 19 can do this."""
     types = pyarrow("pyarrow.types")
-    has_maps = types.is_nested(column.type) and "map<" in str(column.type)
-    return iter(column.to_pylist(maps_as_pydicts="strict") if has_maps else column.to_pylist())
+    if value is None or not types.is_nested(type):
+        return value
+    if types.is_map(type):
+        return {_with_dicts(key, type.key_type): _with_dicts(one, type.item_type) for key, one in value}
+    if types.is_struct(type):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in type}
+    return [_with_dicts(one, type.value_type) for one in value]
 
 
 def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

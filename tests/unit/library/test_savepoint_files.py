@@ -66,8 +66,9 @@ def test_readable_columns_stand_beside_the_encoded_ones(tmp_path: Path) -> None:
 def test_rows_of_other_programs_have_keys_and_values_of_parquets_own_types(tmp_path: Path) -> None:
     (tmp_path / "count").mkdir()
     keys = pa.array([{"word": "a", "year": 1}, {"word": "b", "year": 2}])
-    kind = pa.struct([("n", pa.int64()), ("parts", pa.map_(pa.string(), pa.float64()))])
-    values = pa.array([{"n": 1, "parts": [("x", 1.5)]}, None], kind)
+    parts = pa.map_(pa.string(), pa.float64())
+    kind = pa.struct([("n", pa.int64()), ("parts", parts), ("older", pa.list_(parts))])
+    values = pa.array([{"n": 1, "parts": [("x", 1.5)], "older": [[("y", 2.5)], None]}, None], kind)
     pq.write_table(
         pa.table({"value": values, "key": keys, "more": pa.array([1, 2])}), tmp_path / "count/part-0.parquet"
     )
@@ -75,7 +76,7 @@ def test_rows_of_other_programs_have_keys_and_values_of_parquets_own_types(tmp_p
     (tmp_path / "count/.part-0.parquet.crc").touch()
     rows = list(Place(str(tmp_path)).read_rows("count", Part("count"), "StatefulBolt"))
     assert [(task, decode_value(key), decode_value(value)) for task, key, value in rows] == [
-        (None, ("a", 1), {"n": 1, "parts": {"x": 1.5}}),
+        (None, ("a", 1), {"n": 1, "parts": {"x": 1.5}, "older": [{"y": 2.5}, None]}),
         (None, ("b", 2), None),
     ]
     [(_, key, _), _] = Place(str(tmp_path)).read_rows("count", Part("count"), "KeyedProcess")
