@@ -83,6 +83,7 @@ class CallStream:
     def retire(self) -> None:
         """Begin no further calls."""
         self._is_retired = True
+        self.opened.set()  # a caller that has sent nothing is not waited for
         self._has_news.set()
 
     async def next(self) -> pb.CallReply | None:

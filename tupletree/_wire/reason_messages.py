@@ -13,7 +13,7 @@ from tupletree.v1 import acker_pb2
 
 
 def packed(by_root: Iterable[Mapping[int, bytes]]) -> acker_pb2.FailReasons | None:
-    """Return reasons by root, from several mappings without a common root, as a message; None if there are none."""
+    """Return reasons by root as a message; None if there are none. Of one root, that of the last mapping counts."""
     numbers: dict[bytes, int] = {}
     roots: list[int] = []
     which: list[int] = []

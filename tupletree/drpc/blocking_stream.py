@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from tupletree.drpc.linger import Linger
-from tupletree.drpc.stream_state import StreamState, UnreadError
+from tupletree.drpc.stream_state import StreamState
 from tupletree.errors import ProtocolError, TupletreeError, UnavailableError
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
@@ -43,7 +43,7 @@ class BlockingStream:
         waiting: Future[pb.NumberedReply] = Future()
         with self._news:
             if not self._state.is_open:
-                raise UnreadError(self._state.why)  # it has ended since the caller has chosen it
+                raise self._state.refusal()  # it has ended since the caller has chosen it
             number = self._state.calls.begin(function, args, timeout_s, waiting)
             self._news.notify()
         try:

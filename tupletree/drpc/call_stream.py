@@ -17,7 +17,7 @@ import grpc.aio
 
 from tupletree.drpc.linger import Linger
 from tupletree.drpc.stream_state import StreamState
-from tupletree.errors import ProtocolError, TupletreeError, UnavailableError
+from tupletree.errors import TupletreeError, UnavailableError, named
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
 
@@ -83,8 +83,10 @@ class CallStream:
             error = UnavailableError(self._state.why)
         except grpc.aio.AioRpcError as broken:
             error = self._state.error_of(broken)
-        except ProtocolError as rubbish:
-            error = rubbish
+        except TupletreeError as refused:  # rubbish of the server, or a token that cannot be read
+            error = refused
+        except Exception as unknown:
+            error = UnavailableError(f"{self._state.peer} cannot be called: {named(unknown)}")
         finally:
             self._state.end(error)
 
@@ -111,6 +113,7 @@ class CallStream:
                 while self._state.can_write:
                     if (pause_s := self._linger.pause_s(self._loop.time())) > 0:
                         await asyncio.sleep(pause_s)
+                        continue
                     request, count = self._state.request()
                     self._linger.wrote(count, self._loop.time())
                     await call.write(request)

@@ -73,6 +73,7 @@ class DRPCClient:
         self._aio_channels: dict[str, grpc.aio.Channel] = {}
         self._blocking: dict[str, BlockingStream] = {}
         self._streams: dict[str, CallStream] = {}
+        self._is_closed = False
         self._open: set[CallStream] = set()  # also those that are retired, until their calls have ended
 
     def execute(self, function: str, args: Any = None, *, timeout_s: float | None = None) -> Any:
@@ -117,8 +118,9 @@ class DRPCClient:
         raise refused
 
     def close(self) -> None:
-        """Close the connections of ``execute``."""
+        """Close the connections of ``execute``. Further calls raise UsageError; ``aclose`` closes all connections."""
         with self._lock:
+            self._is_closed = True
             blocking, self._blocking = self._blocking, {}
             channels, self._channels = self._channels, {}
         for stream in blocking.values():
@@ -158,12 +160,17 @@ class DRPCClient:
         text = encoded(args, f"the arguments of {function!r}").encode()
         return check_function(function), text, timeout_s or 0, (timeout_s or self.timeout_s) + _SLACK_S
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError("this DRPCClient is closed")
+
     def _in_turn(self) -> list[str]:
         first = next(self._turns) % len(self.servers)
         return self.servers[first:] + self.servers[:first]
 
     def _blocking_stream(self, address: str) -> BlockingStream:
         with self._lock:
+            self._check_open()
             stream = self._blocking.get(address)
             if stream is None or not stream.is_open:
                 if address not in self._channels:
@@ -172,6 +179,7 @@ class DRPCClient:
             return stream
 
     def _stream(self, address: str) -> CallStream:
+        self._check_open()
         stream = self._streams.get(address)
         if stream is None or not stream.is_open:
             if address not in self._aio_channels:

@@ -103,7 +103,8 @@ class RemoteIntake:
 
     def failed(self, id: str, kind: Kind, why: str) -> None:
         self._ended.discard(id)
-        self._updates.put(pb.FailedRequest(id=id, failure=pb.DrpcFailure(kind=_KINDS[kind], reason=why)))
+        reason = why.encode("utf-8", "replace").decode()  # an error's text may hold half of a surrogate pair
+        self._updates.put(pb.FailedRequest(id=id, failure=pb.DrpcFailure(kind=_KINDS[kind], reason=reason)))
 
     def set_paused(self, is_paused: bool) -> None:
         """Ask for no requests, and give back those that are not emitted; or ask for requests again."""

@@ -55,6 +55,7 @@ class StreamState:
         self.has_ended = False
         self.peer = f"the DRPC server at {address}"
         self.why = f"{self.peer} has ended the stream of calls"
+        self._refusal: TupletreeError | None = None  # the error of a stream that ended before it was up
         self.calls: OpenCalls[Waiting] = OpenCalls(MAX_OPEN)
 
     @property
@@ -84,6 +85,10 @@ class StreamState:
             self.is_open = False
             _fail(self.calls.unread(reply.read_until), functools.partial(UnreadError, self.why))
 
+    def refusal(self) -> TupletreeError:
+        """Return the error of a call on a stream that is not open: another stream can make it, unless none could."""
+        return UnreadError(self.why) if self._refusal is None else type(self._refusal)(self.why)
+
     def late(self, number: int) -> DRPCTimeoutError:
         """Give up a call, and return the error of its caller."""
         processed = "was not sent" if self.calls.cancel(number) else "was possibly processed"
@@ -106,6 +111,7 @@ class StreamState:
                 waiting.cancel()
             return
         self.why = str(error)
+        self._refusal = None if self.is_up else error
         _fail(unsent, functools.partial(type(error), str(error)))
         text = f"the call was lost: {error}; it was possibly processed"
         _fail(sent, functools.partial(DRPCError, text, Kind.LOST.value))

@@ -52,11 +52,11 @@ def mixins_of_spout(cls: type) -> list[type]:
 
 
 class Direct:
-    """A component that reaches its task's collector. ``_inputs``: a bolt's tuples, by the ids that it knows."""
+    """A component with its task's collector. ``_tupletree_inputs``: a bolt's tuples, by the ids that it knows."""
 
-    _messages: Messages
-    _collector: Any
-    _inputs: dict[str, Tuple]
+    _tupletree_messages: Messages
+    _tupletree_collector: Any
+    _tupletree_inputs: dict[str, Tuple]
 
 
 class BoltEmits(Direct):
@@ -75,10 +75,10 @@ class BoltEmits(Direct):
     ) -> list[int] | None:
         given = (self._current_tups if self.auto_anchor else []) if anchors is None else anchors
         is_plain = (type(tup) is list or type(tup) is tuple) and type(given) is list and direct_task is None
-        if not is_plain or get_ident() != self._messages.thread:
+        if not is_plain or get_ident() != self._tupletree_messages.thread:
             rest = {"stream": stream, "anchors": anchors, "direct_task": direct_task, "need_task_ids": need_task_ids}
             return super().emit(tup, **rest)  # type: ignore[misc, no-any-return]
-        inputs = self._inputs
+        inputs = self._tupletree_inputs
         try:
             if len(given) == 1:
                 anchor = given[0]
@@ -87,7 +87,7 @@ class BoltEmits(Direct):
                 found = [inputs[anchor if type(anchor) is str else anchor[0]] for anchor in given]
         except (KeyError, TypeError):
             raise PystormError(UNKNOWN_ANCHOR) from None
-        tasks = self._collector.emit(tup, found, DEFAULT_STREAM if stream is None else stream)
+        tasks = self._tupletree_collector.emit(tup, found, DEFAULT_STREAM if stream is None else stream)
         return list(tasks) if need_task_ids else None
 
 
@@ -103,12 +103,12 @@ class BoltAcks(Direct):
     """``ack`` of Bolt."""
 
     def ack(self, tup: Any) -> None:
-        if get_ident() != self._messages.thread:
+        if get_ident() != self._tupletree_messages.thread:
             super().ack(tup)  # type: ignore[misc]
             return
-        found = self._inputs.pop(tup[0] if isinstance(tup, tuple) else tup, None)
+        found = self._tupletree_inputs.pop(tup[0] if isinstance(tup, tuple) else tup, None)
         if found is not None:
-            self._collector.ack(found)
+            self._tupletree_collector.ack(found)
 
 
 class SpoutEmits(Direct):
@@ -126,12 +126,12 @@ class SpoutEmits(Direct):
         if not is_plain or not self._keeps(tup, tup_id, stream, need_task_ids):
             rest = {"tup_id": tup_id, "stream": stream, "direct_task": direct_task, "need_task_ids": need_task_ids}
             return super().emit(tup, **rest)  # type: ignore[misc, no-any-return]
-        tasks = self._collector.emit(tup, tup_id, DEFAULT_STREAM if stream is None else stream)
+        tasks = self._tupletree_collector.emit(tup, tup_id, DEFAULT_STREAM if stream is None else stream)
         return list(tasks) if need_task_ids else None
 
     def _keeps(self, tup: Sequence[Any], tup_id: Any, stream: str | None, need_task_ids: bool) -> bool:
         """Return whether the tuple may be emitted here, after what the class does before an emit."""
-        return get_ident() == self._messages.thread
+        return get_ident() == self._tupletree_messages.thread
 
 
 class ReliableEmits(SpoutEmits):
@@ -140,7 +140,7 @@ class ReliableEmits(SpoutEmits):
     unacked_tuples: dict[Any, Any]
 
     def _keeps(self, tup: Sequence[Any], tup_id: Any, stream: str | None, need_task_ids: bool) -> bool:
-        if tup_id is None or get_ident() != self._messages.thread:
+        if tup_id is None or get_ident() != self._tupletree_messages.thread:
             return False
         self.unacked_tuples[tup_id] = (tup, stream, None, need_task_ids)
         return True

@@ -94,7 +94,7 @@ def hosted(
     mixin = _HostedTickless if tickless_of(cls) else _Hosted
     made = type(cls.__name__, (*mixins, mixin, cls), {"__module__": cls.__module__})
     component = made(input_stream=io.StringIO(), output_stream=io.StringIO(), rdb_signal=None)
-    component._messages = messages
+    component._tupletree_messages = messages
     component._setup_component(dict(conf), dict(context_message))
     return component
 
@@ -109,8 +109,8 @@ def log_message(logger: logging.Logger, message: Message) -> None:
 class _Hosted:
     """Replacement of what belongs to a process. Comes before the user's class."""
 
-    _messages: Messages
-    next_one: Any = None
+    _tupletree_messages: Messages
+    _tupletree_next: Any = None
 
     def _setup_component(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
         """Set pystorm's attributes. Its log handlers and the replaced standard output belong to a process."""
@@ -121,13 +121,13 @@ class _Hosted:
         self.logger = logging.getLogger(f"pystorm.component.{self.component_name}")
 
     def send_message(self, message: Message) -> None:
-        self._messages.send(message)
+        self._tupletree_messages.send(message)
 
     def read_task_ids(self) -> list[int]:
-        return self._messages.task_ids
+        return self._tupletree_messages.task_ids
 
     def read_tuple(self) -> Any:
-        return self.next_one
+        return self._tupletree_next
 
     def _exit(self, status_code: int) -> None:
         sys.exit(status_code)

@@ -63,8 +63,8 @@ class PystormComponent(Component):
         about = context_message(context, fields)
         self._metrics = ChildMetrics(context)
         self._component = hosted(self.cls, mixins, conf, about, Messages(context, carry_out))
-        self._component._collector = self.collector  # type: ignore[attr-defined]
-        self._component._inputs = self._tuples
+        self._component._tupletree_collector = self.collector  # type: ignore[attr-defined]
+        self._component._tupletree_inputs = self._tuples
         self._component.initialize(dict(conf), about)
 
     def attempt(self, call: Callable[..., Any], *arguments: Any) -> None:
@@ -154,7 +154,7 @@ class PystormBolt(PystormComponent, Bolt):
 
     def execute(self, tup: Tuple) -> None:
         component = self._component
-        component.next_one = self._received(tup)
+        component._tupletree_next = self._received(tup)
         if tup.is_tick and self._is_tickless:
             self.attempt(component.process_batches)
         self.attempt(component._run)

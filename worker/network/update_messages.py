@@ -35,7 +35,6 @@ def messages(
                     width = _WIDTHS[name]
                     setattr(part, name, getattr(shard, name)[width * start : width * (start + most)])
                 if columns == ("fail_roots",) and start == 0:
-                    part.fail_reasons.CopyFrom(
-                        shard.fail_reasons
-                    )  # the acker needs the reasons no later than the fails
+                    # The acker needs the reasons no later than the fails.
+                    part.fail_reasons.CopyFrom(shard.fail_reasons)
                 yield [part]

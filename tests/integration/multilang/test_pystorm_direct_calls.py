@@ -73,6 +73,19 @@ class ReturningBatches(BatchingBolt):
             self.emit([tup.values[0], self.emit(["inner", None], need_task_ids=True)], anchors=[tup])
 
 
+class Named(Bolt):
+    """Has attributes with the names that one would give to what hosts it."""
+
+    outputs = ("what", "returned")
+
+    def initialize(self, conf: Any, context: Any) -> None:
+        self._inputs, self._collector, self._messages, self.next_one = {}, [], [], 0  # type: ignore[var-annotated]
+
+    def process(self, tup: Any) -> None:
+        self._collector.append(tup)
+        self.emit([tup.values[0], len(self._inputs)])
+
+
 class ByMessages:
     """What makes a class use messages: it has its own emit and ack, and its own way to read."""
 
@@ -116,7 +129,7 @@ def outcome(cluster: LocalCluster, cls: type, rows: int) -> tuple[list[Any], lis
 
 @pytest.mark.parametrize(
     ("cls", "rows"),
-    [(Anchoring, 8), (Ticking, 4), (ReturningBatches, 6), (programs.Failing, 3), (programs.Tickless, 3)],
+    [(Anchoring, 8), (Ticking, 4), (ReturningBatches, 6), (Named, 3), (programs.Failing, 3), (programs.Tickless, 3)],
 )
 @pytest.mark.parametrize("way", ["direct", "by messages"])
 def test_a_bolt_does_the_same_on_both_ways(cluster: LocalCluster, cls: type, rows: int, way: str) -> None:
@@ -129,6 +142,7 @@ def test_a_bolt_does_the_same_on_both_ways(cluster: LocalCluster, cls: type, row
         ),
         Ticking: ([("__system", -1), ("a", True), ("b", True), ("c", True)], [0, 1, 2], []),
         ReturningBatches: ([("a", None), ("b", None), ("c", None), *[("inner", None)] * 3], [0, 1, 2], []),
+        Named: ([("a", 0), ("b", 0), ("c", 0)], [0, 1, 2], []),
         programs.Failing: ([("a",), ("b",), ("c",)], [0, 1, 2], []),
         programs.Tickless: ([("a", 1), ("b", 1), ("c", 1)], [0, 1, 2], []),
     }

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from tupletree.drpc.linger import MAX_S, MIN_S, Linger
 from tupletree.drpc.open_calls import MAX_ARGS_BYTES, OpenCalls
-from tupletree.errors import OverloadedError, UsageError
+from tupletree.drpc.stream_state import StreamState, UnreadError
+from tupletree.errors import OverloadedError, UnauthenticatedError, UnavailableError, UsageError
+from tupletree.v1 import drpc_pb2 as pb
 
 
 def begun(count: int, calls: OpenCalls[str] | None = None) -> OpenCalls[str]:
@@ -115,3 +117,13 @@ def test_the_linger_follows_what_a_message_has_carried() -> None:
     assert linger.pause_s(100.0 + 2 * MIN_S) < 0
     linger.wrote(1000, 200.0)
     assert linger.pause_s(200.0) == pytest.approx(MAX_S)
+
+
+def test_a_stream_that_was_never_up_refuses_calls_for_the_reason_of_its_end() -> None:
+    state = StreamState("drpc-1:3772")
+    state.end(UnauthenticatedError("Call requires a token"))
+    assert type(state.refusal()) is UnauthenticatedError and str(state.refusal()) == "Call requires a token"
+    state = StreamState("drpc-1:3772")
+    state.on_reply(pb.CallReply())
+    state.end(UnavailableError("the connection broke"))
+    assert type(state.refusal()) is UnreadError, "another stream can make the call"
