@@ -52,6 +52,11 @@ def test_an_option_is_taken_or_has_a_remark(name: str, value: Any, taken: dict[s
     assert all(one.sentence.startswith(remark) and not one.is_open for one in remarks)
 
 
+def test_a_number_of_workers_is_no_list_of_hosts() -> None:
+    assert options.resolved({"workers": 3}, {}) == {}
+    assert options.resolved({"workers": ["a", "b"]}, {}) == {"topology.workers": 2}
+
+
 def test_options_of_a_topology_come_before_those_of_its_environment() -> None:
     environment = {"workers": ["a", "b"], "options": {"topology.debug": True, "own.key": 1}}
     assert options.resolved(environment, {"own.key": 2}) == {
@@ -93,6 +98,12 @@ def test_classes_of_one_name_and_odd_components_get_names_of_their_own() -> None
     assert "from one.parts import Part as one_parts_Part\nfrom two.parts import Part as two_parts_Part" in text
     assert '_1_a_b = builder.set_bolt("1-a.b", PystormBolt(one_parts_Part))' in text
     assert 'class_.fields_grouping("1-a.b", "x", "other")' in text
+
+
+def test_a_component_may_have_the_name_of_its_class_or_of_ours() -> None:
+    text = rendered(component("Part"), component("PystormBolt")).text
+    assert 'Part_ = builder.set_bolt("Part", PystormBolt(Part))' in text
+    assert 'PystormBolt_ = builder.set_bolt("PystormBolt", PystormBolt(Part))' in text
 
 
 def test_parallelism_of_another_environment_is_said() -> None:

@@ -124,6 +124,6 @@ def resolved(environment: Mapping[str, Any], topology: Mapping[str, Any]) -> dic
     ``topology.workers`` is the number of the environment's workers, unless an option says otherwise.
     """
     options: dict[str, Any] = {}
-    if hosts := environment.get("workers"):
+    if isinstance(hosts := environment.get("workers"), list) and hosts:
         options["topology.workers"] = len(hosts)
     return {**options, **environment.get("options", {}), **topology}

@@ -78,6 +78,8 @@ class Rendering:
 
     def _component(self, component: Component) -> Iterator[str]:
         variable = _identifier(component.name)
+        if variable in _OWN_NAMES or variable in self._names.values():  # local in build(), it would hide these
+            variable += "_"
         config, remarks = taken(component.config, component.name, is_component=True)
         self.remarks += remarks
         made = f"{self._made(component, config)}{self._executors(component)}"
@@ -161,6 +163,12 @@ class Rendering:
         if source.grouping == "fields":
             fields = [literal(source.fields[0] if len(source.fields) == 1 else source.fields)]
         return f"{source.grouping}_grouping({', '.join([literal(source.component), *fields, *stream])})"
+
+
+_OWN_NAMES: Final = frozenset(
+    ("CONF", "Path", "PystormBolt", "PystormSpout", "ShellBolt", "ShellSpout", "TopologyBuilder", "UsageError")
+)
+"""The names that a file uses in build()."""
 
 
 def literal(value: Any) -> str:
