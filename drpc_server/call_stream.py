@@ -12,11 +12,13 @@ from collections import deque
 from typing import Any, Final
 
 from tupletree.drpc.linger import Linger
+from tupletree.drpc.lingering import lingered
+from tupletree.drpc.open_calls import MAX_CALLS
 from tupletree.drpc.requests import Ended, Kind
 from tupletree.errors import OverloadedError, ProtocolError, UsageError
 from tupletree.v1 import drpc_pb2 as pb
 
-from .desk import MAX_BATCH, Desk, lingered
+from .desk import MAX_BATCH, Desk
 
 KINDS: Final = {
     Kind.FAILED: pb.DrpcFailure.KIND_FAILED,
@@ -119,8 +121,8 @@ class CallStream:
             self._desk.cancel(id)
 
     def _apply(self, request: pb.CallRequest) -> None:
-        if len(request.calls) > MAX_BATCH:
-            raise ProtocolError(f"a message has {len(request.calls)} calls, expected at most {MAX_BATCH}")
+        if len(request.calls) > MAX_CALLS:
+            raise ProtocolError(f"a message has {len(request.calls)} calls, expected at most {MAX_CALLS}")
         for call in request.calls:
             if self._is_retired:
                 break  # the caller begins them elsewhere

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.drpc.linger import Linger
+from tupletree.drpc.lingering import lingered
 from tupletree.drpc.requests import Assigned, Ended, Kind, Requests
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.metrics import Histogram
@@ -71,12 +72,6 @@ class ServingTask:
             batch.append(one)
         self._linger.wrote(len(batch) + len(ended), time.monotonic())
         return batch, ended
-
-
-async def lingered(linger: Linger) -> None:
-    """Wait until the next message may be written."""
-    if (pause_s := linger.pause_s(time.monotonic())) > 0:
-        await asyncio.sleep(pause_s)
 
 
 class Desk:

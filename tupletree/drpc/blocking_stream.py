@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 from tupletree.drpc.linger import Linger
+from tupletree.drpc.lingering import wait_to_write
 from tupletree.drpc.stream_state import StreamState
 from tupletree.errors import ProtocolError, TupletreeError, UnavailableError
 from tupletree.v1 import drpc_pb2 as pb
@@ -98,8 +99,7 @@ class BlockingStream:
                 self._news.wait_for(lambda: state.can_write or state.has_ended)
                 if state.has_ended:
                     return
-            if (pause_s := self._linger.pause_s(time.monotonic())) > 0:
-                time.sleep(pause_s)
+            wait_to_write(self._linger)
             with self._news:
                 if not state.can_write:
                     continue

@@ -21,6 +21,7 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.backoff import Backoff
 from tupletree.drpc.linger import Linger
+from tupletree.drpc.lingering import wait_to_write
 from tupletree.drpc.requests import Kind
 from tupletree.errors import TupletreeError
 from tupletree.v1 import drpc_pb2 as pb
@@ -174,12 +175,6 @@ class RemoteIntake:
             update.paused = self._is_paused
             linger.wrote(len(update.completed) + len(update.failed), time.monotonic())
             yield pb.ServeRequest(update=update)
-
-
-def wait_to_write(linger: Linger) -> None:
-    """Wait on the thread of a stream until the next message may be written."""
-    if (pause_s := linger.pause_s(time.monotonic())) > 0:
-        time.sleep(pause_s)
 
 
 def _add(update: pb.ServeUpdate, item: Any) -> None:

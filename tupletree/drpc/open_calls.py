@@ -16,7 +16,9 @@ from tupletree.errors import OverloadedError, UsageError
 MAX_ARGS_BYTES: Final = 15 * 1024 * 1024
 """Of one call, so that its message fits what a server accepts."""
 
-_MAX_BATCH: Final = 1000
+MAX_CALLS: Final = 1000
+"""Of one message; a server refuses more."""
+
 _MAX_BATCH_BYTES: Final = 4 * 1024 * 1024  # unless one call is longer
 
 Waiting = TypeVar("Waiting")
@@ -68,7 +70,7 @@ class OpenCalls(Generic[Waiting]):
         batch: list[OpenCall[Waiting]] = []
         size = 0
         for number, call in self._unsent.items():
-            if len(batch) == _MAX_BATCH or (batch and size + len(call.args) > _MAX_BATCH_BYTES):
+            if len(batch) == MAX_CALLS or (batch and size + len(call.args) > _MAX_BATCH_BYTES):
                 break
             size += len(call.args)
             batch.append(call)

@@ -15,8 +15,8 @@ from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree.collector import BoltCollector
 from tupletree.component import Bolt, TopologyContext
-from tupletree.drpc.intake import wait_to_write
 from tupletree.drpc.linger import Linger
+from tupletree.drpc.lingering import wait_to_write
 from tupletree.drpc.local import LOCAL, find
 from tupletree.drpc.values import encoded, parsed_return_info
 from tupletree.errors import TupletreeError, UnavailableError, UsageError

@@ -28,20 +28,6 @@ METHOD = "/tupletree.v1.Drpc/Call"
 HELD = 50
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[DrpcProcess]:
-    with DrpcProcess(tmp_path / "first") as process:
-        yield process
-
-
-@pytest.fixture
-def topology(server: DrpcProcess) -> Iterator[Topology]:
-    with channel(server.address) as opened:
-        topology = Topology(opened)
-        yield topology
-        topology.close()
-
-
 def page(server: DrpcProcess, path: str) -> str:
     connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ from tupletree.drpc.values import decoded, encoded
 from tupletree.errors import TupletreeError, UsageError
 
 HALF = "half of a pair: \ud800"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[DrpcProcess]:
-    with DrpcProcess(tmp_path / "first") as process:
-        yield process
 
 
 def test_half_of_a_surrogate_pair_is_escaped() -> None:

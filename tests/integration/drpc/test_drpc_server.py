@@ -32,14 +32,6 @@ def server(tmp_path: Path) -> Iterator[DrpcProcess]:
         yield process
 
 
-@pytest.fixture
-def topology(server: DrpcProcess) -> Iterator[Topology]:
-    with channel(server.address) as opened:
-        topology = Topology(opened)
-        yield topology
-        topology.close()
-
-
 def ask(server: DrpcProcess, path: str, body: str | None = None, kind: str = "text/plain") -> tuple[int, str, str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
     try:

@@ -23,20 +23,6 @@ HELD = 20
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[DrpcProcess]:
-    with DrpcProcess(tmp_path / "first") as process:
-        yield process
-
-
-@pytest.fixture
-def topology(server: DrpcProcess) -> Iterator[Topology]:
-    with channel(server.address) as opened:
-        topology = Topology(opened)
-        yield topology
-        topology.close()
-
-
-@pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(HELD + 5) as threads:
         yield threads
