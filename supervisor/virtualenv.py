@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import importlib.util
+import importlib.machinery
 import os
 import signal
 import sys
@@ -60,6 +60,15 @@ async def prepare_python(bundle_dir: Path, log: Path, topology_id: str) -> str:
     return str(python)
 
 
+def is_pip_installed() -> bool:
+    """Tell whether the interpreter of this process has pip.
+
+    Only the path is searched: setuptools' own finder takes a search for pip as a sign that pip runs in this process,
+    and before Python 3.12 a later ``import setuptools`` in the same process then fails.
+    """
+    return importlib.machinery.PathFinder.find_spec("pip") is not None
+
+
 class _BuildError(Exception):
     """The failure of a build step, with the reason from its output."""
 
@@ -68,7 +77,7 @@ async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
     await asyncio.to_thread(remove_tree, venv)
     log.parent.mkdir(parents=True, exist_ok=True)
     open_output(log, is_new=True).close()
-    has_pip = importlib.util.find_spec("pip") is not None  # else the new environment gets its own pip: slower
+    has_pip = is_pip_installed()  # else the new environment gets its own pip: slower
     make = [
         sys.executable,
         "-P",

@@ -189,6 +189,12 @@ def test_modules_of_the_bundle_do_not_replace_those_that_the_build_needs(tmp_pat
     assert import_in(asyncio.run(prepare_python(directory, tmp_path / "log", "t")), "standin_lib")
 
 
+def test_a_process_that_has_looked_for_pip_can_still_import_setuptools() -> None:
+    program = "from tupletree.supervisor.virtualenv import is_pip_installed; is_pip_installed(); import setuptools"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_requirements_that_cannot_be_met_get_one_sentence_with_pips_reason(tmp_path: Path) -> None:
     directory = unpacked(tmp_path, f"absent_lib @ file://{tmp_path}/absent_lib-1.0-py3-none-any.whl\n")
     with pytest.raises(UnavailableError) as caught:
