@@ -113,7 +113,9 @@ class Desk:
 
     def cancel(self, id: str) -> None:
         """End a request that nobody waits for any longer, if it has not ended."""
-        self.end(self.requests.cancel(id))
+        ended = self.requests.cancel(id)
+        if ended is not None:
+            self.end_early([ended])
 
     async def execute(self, function: str, args: str, timeout_s: float = 0.0) -> Ended:
         """Return the end of a request. Cancelling this call cancels the request. Raises as ``begin``."""

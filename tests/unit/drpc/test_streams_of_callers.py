@@ -82,6 +82,20 @@ def test_what_is_invalid_is_refused_alone() -> None:
     run(scenario)
 
 
+def test_a_cancelled_call_gives_its_place_to_the_next() -> None:
+    async def scenario(bench: Bench) -> None:
+        task = bench.desk.connect("one-at-a-time", "t-2", 1, False)
+        bench.send(call(1, "one-at-a-time"), call(2, "one-at-a-time", b"2"))
+        news = await task.next()
+        assert news is not None and [one.args for one in news[0]] == ["1"]
+        bench.send(cancelled=(1,))
+        later = await task.next()
+        assert later is not None
+        assert [one.args for one in later[0]] == ["2"] and later[1] == [news[0][0].id]
+
+    run(scenario)
+
+
 def test_lack_of_room_is_a_refusal() -> None:
     async def scenario(bench: Bench) -> None:
         bench.send(*(call(number, "unserved") for number in range(1, 7)))
