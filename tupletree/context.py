@@ -5,14 +5,17 @@ from __future__ import annotations  # pure
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.metrics import MAX_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
 
+T = TypeVar("T")
 Metric = Callable[[], float]
 USER_PREFIX = "tupletree_user_"
 Status = Callable[[], Mapping[str, Any]]
+Share = Callable[[str, Callable[[], Any], Callable[[Any], object] | None], Any]
+"""Returns the object of a name, made by a function if it is not there yet; see ``TopologyContext.shared``."""
 
 
 class TopologyContext:
@@ -50,6 +53,7 @@ class TopologyContext:
         targets: Mapping[str, Mapping[str, str]],
         conf: Mapping[str, Any],
         source_fields: Mapping[tuple[str, str], Sequence[str]] | None = None,
+        share: Share | None = None,
     ) -> None:
         self.topology_id = topology_id
         self.component_id = component_id
@@ -68,6 +72,7 @@ class TopologyContext:
         self.clock: Callable[[], float] = _no_clock
         self.unix_clock: Callable[[], float] = _no_clock
         self.polled_s = math.inf  # for spouts: when the present row of ``next_tuple`` calls began, by ``clock``
+        self._share = share or _alone()
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:
@@ -91,6 +96,26 @@ class TopologyContext:
             KeyError: there is no component with that id.
         """
         return list(self._tasks[component_id])
+
+    def shared(self, name: str, make: Callable[[], T], close: Callable[[T], object] | None = None) -> T:
+        """Return an object that all tasks in this worker share. The first task that asks makes it; others wait for it.
+
+            def setup(self):
+                self.model = self.context.shared("model", lambda: load("model.bin"))
+
+        ``name``: of all components of the topology; whoever asks first decides what the object is. ``close``: called
+        with the object at an orderly shutdown of the worker, after the components were torn down; not guaranteed. The
+        last object made is closed first. A component that restarts after a rollback gets the same object.
+
+        Tasks of one worker can run on several threads: the object must allow that, or be changed under a lock of its
+        own. Ask in ``setup``; in ``execute``, a long ``make`` holds up the worker. May be called from any thread.
+
+        Raises:
+            UsageError: the name is not a text, or ``make`` asks for the same object.
+            Exception: whatever ``make`` raises; the next task that asks tries again.
+        """
+        found: T = self._share(name, make, close)
+        return found
 
     def register_metric(self, name: str, read: Metric, help: str = "") -> None:
         """Expose a value of this task on the worker's ``/metrics`` as the gauge ``tupletree_user_<name>``.
@@ -155,6 +180,18 @@ class TopologyContext:
         ``read`` is called about once a second, from another thread: it must be quick and must not change anything.
         """
         self.status = read
+
+
+def _alone() -> Share:
+    """Return how a task outside a worker shares: with itself. Nothing is closed."""
+    kept: dict[str, Any] = {}
+
+    def share(name: str, make: Callable[[], Any], close: Callable[[Any], object] | None) -> Any:
+        if name not in kept:
+            kept[name] = make()
+        return kept[name]
+
+    return share
 
 
 def _never() -> bool:

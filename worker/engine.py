@@ -72,6 +72,7 @@ class Engine:
         self.loops: list[RunLoop] = []
         self.tracer: Tracer | None = None  # for batches from other workers
         self._outside = outside
+        self._shared_objects = plan.shared
         self._on_blocking = on_blocking
         self.max_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
@@ -109,7 +110,10 @@ class Engine:
             self._start_loop(executors, is_shared=False)
 
     def stop(self, timeout_s: float) -> None:
-        """Close the components and end the run loops. Abandon loops that do not end within ``timeout_s``."""
+        """Close the components, end the run loops, and then close what the tasks shared.
+
+        Loops that do not end within ``timeout_s`` are abandoned; then nothing shared is closed, as they may use it.
+        """
         deadline_s = time.monotonic() + timeout_s
         with self._loops_lock:
             self._is_stopping = True
@@ -119,6 +123,8 @@ class Engine:
         while joined < len(self.loops):  # the watchdog may still move executors to a new loop
             self.loops[joined].join(max(0.0, deadline_s - time.monotonic()))
             joined += 1
+        if not any(loop.is_alive() for loop in self.loops):
+            self._shared_objects.close()
 
     @property
     def has_opened(self) -> bool:

@@ -17,6 +17,7 @@ from tupletree.v1 import topology_pb2
 from .checkpoint.membership import step_sources
 from .component_graph import ComponentGraph
 from .core.task import Environment, Observer
+from .shared_objects import SharedObjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Plan:
     ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
     by tests, is called with (component, stream, values) for every emitted tuple. ``places``: the worker that runs each
     remote task at the start; tuples for tasks of one worker travel together. ``bundle_dir``: the unpacked bundle; "" if
-    there is none.
+    there is none. ``shared``: the objects that the tasks share (TopologyContext.shared).
     """
 
     topology_id: str
@@ -39,6 +40,7 @@ class Plan:
     observer: Observer | None = None
     places: Mapping[int, Hashable] = field(default_factory=dict)
     bundle_dir: str = ""
+    shared: SharedObjects = field(default_factory=SharedObjects, repr=False, compare=False)
     graph: ComponentGraph = field(init=False, repr=False)
     fields: Mapping[tuple[str, str], tuple[str, ...]] = field(init=False, repr=False)  # of each component's streams
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
@@ -102,6 +104,7 @@ def context_of(
         sources={(item.source, item.stream): grouping_name(item.grouping) for item in component.inputs},
         targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
         conf=conf,
+        share=plan.shared.get,
         source_fields={
             (item.source, item.stream): plan.fields[item.source, item.stream]
             for item in component.inputs
