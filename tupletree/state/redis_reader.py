@@ -83,14 +83,15 @@ class RedisReader(StateReader):
 
     def _keys_after(self, after: bytes) -> set[bytes]:
         found: set[bytes] = set()
-        cursor = 0
+        cursor, known = 0, _NO_OVERRIDES
         while True:
             replies, overrides = self._read(functools.partial(self._page, cursor))
+            known = overrides or known  # also once they are moved: perhaps to where the cursor has been
             cursor, page = replies[0]
             found.update(key for key in page if key > after)
             if cursor == 0:
                 break
-        changed = {key: value for key, value in overrides.items() if key > after}
+        changed = {key: value for key, value in known.items() if key > after}
         return (found - changed.keys()) | {key for key, value in changed.items() if value is not None}
 
     def _page(self, cursor: int, pipe: Any) -> None:

@@ -189,6 +189,39 @@ def test_a_commit_that_is_half_done_is_read_as_done(
     state.close()
 
 
+def test_a_page_misses_nothing_of_a_commit_that_is_completed_meanwhile(
+    place_of: Callable[[str], StatePlace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tupletree.state.redis.CHUNK_ENTRIES", 100)
+    place = place_of("redis")
+    state: Any = place.open()
+    for number in range(2_000):
+        state.put(number, "old")
+    checkpoint(state, 1)
+    for number in range(1_000):
+        state.delete(number)
+        state.put(2_000 + number, "new")
+    state.prepare_commit(2)
+    backend = state._backend
+    complete, reader = backend._move, place.reader()
+    first_page = reader._page
+
+    def page_and_complete(cursor: int, pipe: Any) -> None:
+        if cursor:
+            complete()
+        first_page(cursor, pipe)
+
+    def read_meanwhile() -> None:
+        reader._page = page_and_complete
+        assert everything(reader) == {number: "old" if number < 2_000 else "new" for number in range(1_000, 3_000)}
+        assert backend._unmoved == []
+
+    backend._move = read_meanwhile
+    state.commit(2)
+    backend._move = complete
+    state.close()
+
+
 # SQLite: files that a killed process left behind, and what a reader may do to them.
 
 WRITER = """
