@@ -22,6 +22,7 @@ from typing import Any, Final
 from tupletree import config
 from tupletree._checkpoints.settings import SAVEPOINT, check_interval
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree._savepoints.compare import ALIGNED
 from tupletree._wire.names import is_system
 from tupletree.config.changes import FIXED
 from tupletree.errors import UsageError
@@ -172,7 +173,7 @@ def check_update(
     for name, component in before.items():
         if name in after:
             _check_component(component, after[name], max(record.tasks[name], version.tasks[name]))
-        if component.keeps_state and name not in drop_states:
+        if _is_stored(component, record, conf) and name not in drop_states:
             _check_kept(component, name in after, conf)
     if CHECKPOINT_SPOUT in version.tasks:
         check_interval(json.loads(version.conf_json))
@@ -247,6 +248,12 @@ def _check_conf(record: pb.TopologyRecord, version: pb.TopologyVersion) -> None:
             raise UsageError(
                 f"topology '{record.name}' has {name} {was}, and an update cannot make it {will}: {FIXED[name]}"
             )
+
+
+def _is_stored(component: pb.ComponentSpec, record: pb.TopologyRecord, conf: Mapping[str, Any]) -> bool:
+    """True if checkpoints have the state or the positions of a component. Otherwise a source keeps its positions."""
+    has_positions = CHECKPOINT_SPOUT in record.tasks and bool(conf.get(ALIGNED))
+    return component.keeps_state and (component.kind == pb.COMPONENT_KIND_BOLT or has_positions)
 
 
 def _check_kept(component: pb.ComponentSpec, is_there: bool, conf: Mapping[str, Any]) -> None:

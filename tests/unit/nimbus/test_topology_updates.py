@@ -287,6 +287,33 @@ def test_a_state_in_memory_is_lost_only_if_the_request_says_so() -> None:
     check_update(record, first.spec, version, second.spec, config.defaults(), ["count"])
 
 
+@pytest.mark.parametrize("is_aligned", [False, True])
+def test_positions_are_lost_only_if_checkpoints_have_them(is_aligned: bool) -> None:
+    def lines(spout: str, **more: Any) -> Topology:
+        builder = TopologyBuilder()
+        builder.set_spout(spout, FileSpout("/var/log/app"))
+        for name, bolt in {"words": Print(), **more}.items():
+            builder.set_bolt(name, bolt).shuffle_grouping(spout)
+        return builder.create_topology()
+
+    conf = {**MEMORY, "topology.state.checkpoint.aligned": is_aligned}
+    first = submission(lines("lines"), **conf)
+    for second in (submission(lines("lines", more=Print()), **conf), submission(lines("others"), **conf)):
+        assert version_from(submitted(first), first, second).number == 1, "no checkpoint is ever taken"
+
+    first, second = (
+        submission(lines("lines", count=Count()), **conf),
+        submission(lines("others", count=Count()), **conf),
+    )
+    for header in (first, second):
+        version = next_version(submitted(first), first.spec, submitted(header), header.spec)
+        if is_aligned:
+            with pytest.raises(UsageError, match=r"^component 'lines' keeps "):
+                check_update(submitted(first), first.spec, version, header.spec, config.defaults(), ["count"])
+        else:
+            check_update(submitted(first), first.spec, version, header.spec, config.defaults(), ["count"])
+
+
 def test_a_stateful_bolt_may_become_a_basic_one() -> None:
     for before, after in ((Count(), Simple()), (Simple(), Count())):
         first = submission(words(before))
