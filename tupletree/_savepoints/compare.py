@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._savepoints.manifest import ENCODED, Manifest, Part
 from tupletree._stored_states import MIGRATED
 from tupletree.errors import UsageError
@@ -43,8 +44,11 @@ def compare(manifest: Manifest, spec: pb.TopologySpec, conf: Mapping[str, Any], 
         UsageError: the program cannot begin with the savepoint.
     """
     aligned = bool(conf[ALIGNED])
+    takes_checkpoints = any(one.id == CHECKPOINT_SPOUT for one in spec.components)
     keepers = {
-        one.id: one for one in spec.components if one.keeps_state and (aligned or one.kind == pb.COMPONENT_KIND_BOLT)
+        one.id: one
+        for one in spec.components
+        if takes_checkpoints and one.keeps_state and (aligned or one.kind == pb.COMPONENT_KIND_BOLT)
     }
     if manifest.aligned not in (None, aligned):
         was = "exactly once, with" if manifest.aligned else "at least once, without"
@@ -109,6 +113,12 @@ def _check_tasks(part: Part, component: pb.ComponentSpec, tasks: int) -> None:
         )
     if component.kind != pb.COMPONENT_KIND_BOLT or (not part.tasks and tasks == 1):
         return
+    if part.tasks == 1 and component.checks_keys and part.entries != 0:
+        raise UsageError(
+            f"component '{component.id}' has one task in the savepoint, which does not show whether the keys of its "
+            f"state are those of its grouping: if they are, set is_divisible = True on its class; otherwise give it "
+            f"1 task"
+        )
     if not fields_of(component):
         raise UsageError(
             f"component '{component.id}' has {tasks} tasks, and no fields grouping says which of them has a key of the "

@@ -98,6 +98,12 @@ def test_what_another_program_wrote_goes_with_either_guarantee_and_any_number_of
         (with_count(state_version=3), spec(Versioned()), {}, "by its state_version 3, and the topology has state_ver"),
         (TAKEN, spec(tasks=3, field=None), {}, "no fields grouping says which of them has a key of the savepoint"),
         (TAKEN, spec(field=None), {}, "has stored its state by (word), and the topology groups its inputs by no field"),
+        (
+            with_count(tasks=1),
+            spec(tasks=2),
+            {},
+            "if they are, set is_divisible = True on its class; otherwise give it 1",
+        ),
         (with_count(fields=[["line"]]), spec(tasks=3), {}, "by (line), and the topology groups its inputs by (word)"),
         (
             replace(TAKEN, components={"lines": replace(LINES, tasks=3)}),
@@ -122,3 +128,20 @@ def test_positions_belong_to_no_checkpoint_without_alignment() -> None:
     conf = {**CONF, "topology.state.checkpoint.aligned": False}
     taken = Manifest({"count": COUNT}, aligned=False)
     assert compare(taken, spec(), conf, allow_lost=False) == Comparison(("count",), (), ())
+
+
+def test_one_task_is_divided_if_its_keys_are_known_or_there_are_none() -> None:
+    for before, bolt in (
+        (with_count(tasks=1, state_form="KeyedProcess"), Sessions()),
+        (with_count(tasks=1, entries=0), Count()),
+    ):
+        assert compare(before, spec(bolt), CONF, allow_lost=False).kept == ("count", "lines")
+
+
+def test_a_program_that_takes_no_checkpoints_has_no_positions_either() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", Lines(), 2)
+    program, positions = builder.create_topology().outline(), replace(TAKEN, components={"lines": LINES})
+    with pytest.raises(UsageError, match=r"^the savepoint has a state of component 'lines', and the topology has no "):
+        compare(positions, program, CONF, allow_lost=False)
+    assert compare(positions, program, CONF, allow_lost=True) == Comparison((), (), ("lines",))
