@@ -28,6 +28,7 @@ from tupletree.config.changes import FIXED
 from tupletree.errors import UsageError
 from tupletree.outputs import REPORT_STREAM
 from tupletree.parallelism import executor_counts, task_counts
+from tupletree.state.options import CONFIG, PROVIDER
 from tupletree.v1 import topology_pb2 as pb
 
 from .conf_changes import check_record_size
@@ -173,7 +174,10 @@ def check_update(
     for name, component in before.items():
         if name in after:
             _check_component(component, after[name], max(record.tasks[name], version.tasks[name]))
-        if _is_stored(component, record, conf) and name not in drop_states:
+        is_stored = _is_stored(component, record, conf)
+        if is_stored and name in after:
+            _check_place(component, after[name], conf)
+        if is_stored and name not in drop_states:
             _check_kept(component, name in after, conf)
     if CHECKPOINT_SPOUT in version.tasks:
         check_interval(json.loads(version.conf_json))
@@ -254,6 +258,17 @@ def _is_stored(component: pb.ComponentSpec, record: pb.TopologyRecord, conf: Map
     """True if checkpoints have the state or the positions of a component. Otherwise a source keeps its positions."""
     has_positions = CHECKPOINT_SPOUT in record.tasks and bool(conf.get(ALIGNED))
     return component.keeps_state and (component.kind == pb.COMPONENT_KIND_BOLT or has_positions)
+
+
+def _check_place(before: pb.ComponentSpec, after: pb.ComponentSpec, conf: Mapping[str, Any]) -> None:
+    """Check that a component has no other place of its own for its state. ``conf``: the topology's."""
+    then, now = ({**conf, **json.loads(one.conf_json or "{}")} for one in (before, after))
+    for name in (PROVIDER, CONFIG):
+        if then.get(name) != now.get(name):
+            was, will = (json.dumps(masked({name: own.get(name)})[name]) for own in (then, now))
+            raise UsageError(
+                f"component '{after.id}' has {name} {was}, and an update cannot make it {will}: {FIXED[name]}"
+            )
 
 
 def _check_kept(component: pb.ComponentSpec, is_there: bool, conf: Mapping[str, Any]) -> None:

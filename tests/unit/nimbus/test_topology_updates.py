@@ -287,6 +287,25 @@ def test_a_state_in_memory_is_lost_only_if_the_request_says_so() -> None:
     check_update(record, first.spec, version, second.spec, config.defaults(), ["count"])
 
 
+@pytest.mark.parametrize("own", [MEMORY, {"topology.state.provider.config": {"directory": "/elsewhere"}}])
+def test_the_state_of_a_component_stays_where_it_is(own: Mapping[str, Any]) -> None:
+    class Elsewhere(Count):
+        def component_configuration(self) -> Mapping[str, Any]:
+            return own
+
+    class There(Count):
+        def component_configuration(self) -> Mapping[str, Any]:
+            return SQLITE
+
+    for before, after in ((Count(), Elsewhere()), (Elsewhere(), Count())):
+        first, second = submission(words(before)), submission(words(after), "b" * 64)
+        version = next_version(submitted(first), first.spec, submitted(second), second.spec)
+        with pytest.raises(UsageError, match=r"^component 'count' has topology\.state\.provider.*cannot make it "):
+            check_update(submitted(first), first.spec, version, second.spec, config.defaults(), ["count"])
+    first, second = submission(words()), submission(words(There()), "b" * 64)
+    assert version_from(submitted(first), first, second).number == 1, "the same place, said by the component"
+
+
 @pytest.mark.parametrize("is_aligned", [False, True])
 def test_positions_are_lost_only_if_checkpoints_have_them(is_aligned: bool) -> None:
     def lines(spout: str, **more: Any) -> Topology:
