@@ -83,7 +83,7 @@ class SavepointCalls(LeaderCalls):
                 self._stop_spouts(pages, name, limit_s)
             made = self._take(pages, described, place, limit_s)
             if kill:
-                pages.settle(limit_s)  # again, also if a worker has ended just now: nothing more is committed meanwhile
+                _check_last(pages.settle(limit_s), made)  # a worker can have ended just now, and the hold with it
                 request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=0.0)
                 self._call(lambda stub: stub.Kill(request, timeout=_CALL_S))
             is_done = True
@@ -164,6 +164,15 @@ class SavepointCalls(LeaderCalls):
             entries = {id: part.entries or 0 for id, part in manifest.components.items()}
             return Savepoint(target.address, held.txid, entries, round(time.monotonic() - held.since_s, 3))
         raise reason
+
+
+def _check_last(held: Held, made: Savepoint) -> None:
+    """Check that no checkpoint follows a savepoint. Raises UnavailableError."""
+    if held.txid != made.checkpoint:
+        raise UnavailableError(
+            f"checkpoint {held.txid} was committed after the savepoint at {made.address}, which is of checkpoint "
+            f"{made.checkpoint}, as a worker ended: the topology goes on; take another savepoint"
+        )
 
 
 def _steady(name: str) -> str:

@@ -153,6 +153,27 @@ def test_a_topology_is_killed_while_checkpoints_are_held_and_active_again_if_tha
     assert not topology.is_held
 
 
+def test_a_topology_that_has_gone_on_from_its_savepoint_is_not_killed(tmp_path: Path) -> None:
+    class Interrupted(Topology):
+        """Its checkpoint spout ends after the savepoint, and its successor knows of no hold."""
+
+        left = 2
+
+        def HoldCheckpoints(self, request: Any, timeout: float) -> rpc.HoldCheckpointsReply:
+            if self.number == 3 and request.hold_s:
+                self.left -= 1
+                self.txid += self.left == 0
+            return super().HoldCheckpoints(request, timeout)
+
+    topology = Interrupted()
+    with pytest.raises(
+        UnavailableError, match=r"^checkpoint 12 was committed after the savepoint at .*/kept, which is"
+    ):
+        Client(topology).savepoint("words", tmp_path / "kept", kill=True)
+    assert topology.calls == ["Deactivate", "Activate"]
+    assert not topology.is_held
+
+
 def test_one_state_is_exported_of_one_checkpoint(tmp_path: Path) -> None:
     def commit(topology: Topology, number: int) -> None:
         topology.txid += number == 2
