@@ -232,6 +232,17 @@ def _with_dicts(value: Any, type: Any) -> Any:
     return [_with_dicts(one, type.value_type) for one in value]
 
 
+def unique(rows: Iterable[Row], where: str) -> Iterator[Row]:
+    """Yield rows. Raises UsageError, which begins with ``where``, if two have the same key."""
+    seen: set[bytes] = set()
+    for row in rows:
+        key = row[1]
+        if key in seen:
+            raise UsageError(f"{where} has two rows with key {json_of(key)[:100]}: join them to one")
+        seen.add(key)
+        yield row
+
+
 def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Yield rows, some ten thousand at a time."""
     left = iter(rows)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from tupletree._limits import shown
 from tupletree._savepoints.compare import ALIGNED, KINDS, compare, fields_of
 from tupletree._savepoints.export import writer_of
-from tupletree._savepoints.files import Place
+from tupletree._savepoints.files import Place, unique
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part
 from tupletree._savepoints.rows import write_rows
 from tupletree._wire.plain_form import shown_form
@@ -252,7 +252,10 @@ def carried(
         for number, id in enumerate(found.kept):
             part = manifest.components[id]
             name = f"{number}.rows"
-            count = write_rows(Path(directory, name), place.read_rows(id, part, forms[id].state_form))
+            rows = place.read_rows(id, part, forms[id].state_form)
+            if part.rows != ENCODED and forms[id].kind == pb.COMPONENT_KIND_BOLT:
+                rows = unique(rows, f"{address}: component '{id}'")
+            count = write_rows(Path(directory, name), rows)
             if part.entries not in (None, count):
                 raise UsageError(
                     f"{address}: component '{id}' has {count:,} entries, not {part.entries:,} as {FILE} says"

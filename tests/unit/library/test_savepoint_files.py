@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree import value
+from tupletree import StatefulBolt, TopologyBuilder, config, value
 from tupletree._savepoints.export import writer_of
 from tupletree._savepoints.files import Place
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part, decoded
 from tupletree._savepoints.rows import FOLDER, load_carried, read_rows, write_rows
 from tupletree._wire.codec import decode_value, encode_value
+from tupletree.client.savepoints import carried
 from tupletree.errors import UsageError
+from tupletree.testing import FeederSpout
 
 
 @value
@@ -81,6 +83,26 @@ def test_rows_of_other_programs_have_keys_and_values_of_parquets_own_types(tmp_p
     ]
     [(_, key, _), _] = Place(str(tmp_path)).read_rows("count", Part("count"), "KeyedProcess")
     assert decode_value(key) == ("$key", ("a", 1)), "where a KeyedProcess keeps the value of this key"
+
+
+def test_a_key_that_another_program_has_written_twice_is_refused(tmp_path: Path) -> None:
+    class Count(StatefulBolt):
+        def execute(self, tup: Any) -> None: ...
+
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["word"]))
+    builder.set_bolt("count", Count()).fields_grouping("lines", ["word"])
+    spec, conf = builder.create_topology().outline(), {**config.defaults(), "topology.state.provider": "sqlite"}
+    (tmp_path / "count").mkdir()
+    (tmp_path / FILE).write_text(json.dumps({"tupletree_savepoint": 1, "components": {"count": {"files": "count"}}}))
+    for number, keys in enumerate([["apple", "pear"], ["plum"]]):
+        pq.write_table(pa.table({"key": keys, "value": [1] * len(keys)}), tmp_path / f"count/part-{number}.parquet")
+    with carried(str(tmp_path), spec, conf, allow_lost=False) as (folder, _):
+        assert len(list(read_rows(folder / "0.rows"))) == 3
+    pq.write_table(pa.table({"key": ["pear"], "value": [5]}), tmp_path / "count/part-2.parquet")
+    fault = rf"^{tmp_path}: component 'count' has two rows with key .pear.: join them to one$"
+    with pytest.raises(UsageError, match=fault), carried(str(tmp_path), spec, conf, allow_lost=False):
+        pass
 
 
 def test_odd_files_get_a_sentence(tmp_path: Path) -> None:
