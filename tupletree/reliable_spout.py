@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
-from tupletree.outputs import DEFAULT_STREAM
+from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 
 
@@ -53,7 +53,9 @@ class ReliableSpout(ReplayingSpout):
     yield the same rows in the same order, and the rows already processed are skipped. Any other exception ends the
     worker.
 
-    **Aligned checkpoints.** The spout is positioned: with positions, or by the number of rows, as above.
+    **Aligned checkpoints.** The spout is positioned: with positions, or by the number of rows, as above. After a
+    reconnect, it goes on behind the last message read, since those in flight are in the checkpoints already; a source
+    that has ids alone delivers them again.
 
     Attributes:
         retry: the number of attempts, by default unlimited, and the pauses between them. Messages whose trees are lost
@@ -120,6 +122,7 @@ class ReliableSpout(ReplayingSpout):
             return
         try:
             if self._rows is None:
+                self.position = self._resumes_at
                 self._rows = iter(self.read())
             self._read_one(self._rows, replay)
         except self.reconnect_on as error:
@@ -145,11 +148,26 @@ class ReliableSpout(ReplayingSpout):
             return
         self._is_at_end = True
 
+    @property
+    def _resumes_at(self) -> Any:
+        """The position after the last message read."""
+        return self.position if self._last is None else self._last
+
+    @property
+    def _goes_on(self) -> bool:
+        """True if a new ``read`` goes on behind the last message: those in flight are in the checkpoints already."""
+        context = self.context
+        is_aligned = context.conf["topology.state.checkpoint.aligned"] and CHECKPOINT_STREAM in context.targets
+        return bool(is_aligned) and (self._is_counted or self._last is not None)
+
     def _lost(self, error: Exception) -> None:
-        """After a pause, read again the messages that are not processed."""
+        """After a pause, read again the messages that are not processed; or go on, where they are in checkpoints."""
         self._failures += 1
         self._resume_s = self.context.clock() + self.reconnect.pause_s(self._failures)
         self.collector.report_error(error)
+        if self._goes_on:
+            self._rows, self._skip = None, self._read_rows if self._is_counted else 0
+            return
         self._commit(0)
         done = self._done_before + self._replay.finished
         self._begin(self.position, done)
@@ -182,7 +200,7 @@ class ReliableSpout(ReplayingSpout):
         self._commit(0)
 
     def checkpoint_state(self) -> Any:
-        return [self._last if self._read_rows else self.position, self._read_rows, self._is_counted]
+        return [self._resumes_at, self._read_rows, self._is_counted]
 
     def restore_state(self, state: Any) -> None:
         position, rows, self._is_counted = state

@@ -193,6 +193,36 @@ def test_with_aligned_checkpoints_it_goes_back_to_a_position() -> None:
     assert len([entry for entry in log if entry[0] == "read"]) == 2
 
 
+@pytest.mark.parametrize("has_positions", [True, False])
+def test_with_aligned_checkpoints_a_reconnect_emits_nothing_again(has_positions: bool) -> None:
+    words, starts, counts = "abcabc", Log(), Log()
+
+    class Broken(Lines):
+        outputs = ("word",)
+
+        def read(self) -> Iterator[Any]:
+            start = self.position or 0
+            starts.append(start)
+            for at, word in enumerate(words[start:], start + 1):
+                if at == 4 and len(starts) < 3:
+                    raise ConnectionError("gone")
+                yield Message([word], position=at) if has_positions else [word]
+
+    class Counted(Count):
+        def pre_commit(self, txid: int) -> None:
+            counts.append(dict(self.counts.items()))
+
+    builder = TopologyBuilder()
+    builder.set_spout("words", Broken(Log()))
+    builder.set_bolt("count", Counted()).fields_grouping("words", "word")
+    with LocalCluster() as cluster:
+        cluster.submit("t", builder.create_topology(), ALIGNED)
+        cluster.wait_until(lambda: counts and sum(counts[-1].values()) >= len(words))
+        cluster.wait_until(lambda: cluster.is_at_end("t"))
+    assert counts[-1] == {"a": 2, "b": 2, "c": 2}
+    assert list(starts) == ([0, 3, 3] if has_positions else [0, 0, 0])
+
+
 @pytest.mark.parametrize("name", ["next_tuple", "ack", "fail"])
 def test_what_it_does_itself_is_refused(name: str) -> None:
     kind = type("Mine", (Lines,), {name: lambda self, *arguments: None})
