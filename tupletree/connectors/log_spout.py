@@ -97,7 +97,8 @@ class LogSpout(ReplayingSpout):
         self._lane: PartitionLane | None = None  # of the messages being emitted
         self._records: Iterator[LogRecord] = iter(())
         self._next = 0  # the position after them
-        self._reported: list[Pending] = []  # given up, and not in a checkpoint
+        self._reported: list[Pending] = []  # given up since the last checkpoint began
+        self._in_checkpoint: list[Pending] = []  # given up before: in a checkpoint that is not known to be committed
         self._held: Held[tuple[PartitionLane, LogRecord]] = Held(self.reconnect)
         self._pump = LogPump(
             self.source,
@@ -206,7 +207,7 @@ class LogSpout(ReplayingSpout):
             self._replay.done(msg_id)
 
     def _ack_aligned(self, pending: Pending) -> None:
-        """Ack a message that is in a committed checkpoint. So are the messages before, which may have been reported.
+        """Ack a message that is in a committed checkpoint.
 
         A message that was given up and reported, rather than emitted, is acked by ``_give_up`` itself: too early.
         """
@@ -214,19 +215,21 @@ class LogSpout(ReplayingSpout):
             self._reported.append(pending)
             return
         self._replay.done(pending)
-        if self._reported:
-            rest = []
-            for one in self._reported:
-                if one.lane is pending.lane and one.number < pending.number:
-                    self._replay.done(one)
-                elif one.is_live:
-                    rest.append(one)
-            self._reported = rest
+        if self._in_checkpoint:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Be done with the messages that were reported before a checkpoint that is committed."""
+        for one in self._in_checkpoint:
+            self._replay.done(one)
+        self._in_checkpoint = []
 
     def _finish(self, pending: Pending) -> None:
         """Nothing is left to do: the thread reads the positions of the lanes."""
 
     def checkpoint_state(self) -> dict[str, int]:
+        self._settle()  # the checkpoint before is committed, or restore_state had been called
+        self._in_checkpoint, self._reported = self._reported, []
         return {**self._restored, **{name: lane.newest for name, lane in self._lanes.items()}}
 
     def restore_state(self, state: Mapping[str, int]) -> None:
@@ -236,7 +239,7 @@ class LogSpout(ReplayingSpout):
         self._lanes = {}
         self._lane = None
         self._held.clear()
-        self._reported = []
+        self._reported, self._in_checkpoint = [], []
         self.has_read_all = self.at_end = False
         self._restored = {**begun, **state}
         self._pump.follow({name: max(at, -1 - at) for name, at in self._restored.items()})  # see merge_states

@@ -14,6 +14,7 @@ from tupletree.connectors.formats import Json
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
 from tupletree.replaying_spout import REFUSED_AT_A_TIME
+from tupletree.streams import StreamBuilder
 from tupletree.testing import LocalCluster
 
 MESSAGES = [b"{"] * (10 * REFUSED_AT_A_TIME) + [b'{"a": 1}']
@@ -76,3 +77,19 @@ def test_a_poll_refuses_many_messages_and_no_more_than_the_maximum(make: Any, tm
         cluster.wait_until(lambda: emitted == [[1]], 30)
         assert len(cluster.errors("refused")) == sum(spout.refused) == len(MESSAGES) - 1
     assert max(spout.refused) == REFUSED_AT_A_TIME
+
+
+@pytest.mark.parametrize("messages", [[b"{"] * 3000 + [b'{"a": 1}'], [b'{"a": 1}', b"{"], [b"{"]])
+def test_with_aligned_checkpoints_refused_messages_stop_no_log_and_it_comes_to_its_end(
+    messages: list[bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(messages) + b"\n")
+    files = FileSpout(tmp_path / "a.jsonl", Json(["a"]), are_complete=True, max_ahead=10)
+    program = StreamBuilder()
+    program.source(files, name="in").key_by(lambda number: number).count(name="counts")
+    with LocalCluster() as cluster:
+        settings = {"topology.state.checkpoint.interval.ms": 100}
+        cluster.submit("refused", program.topology("exactly_once"), settings)
+        cluster.wait_until(lambda: cluster.is_at_end("refused"), 30)
+        assert len(cluster.errors("refused")) == messages.count(b"{")
+        assert cluster.state("refused", "counts") == ({1: 1} if b'{"a": 1}' in messages else {})
