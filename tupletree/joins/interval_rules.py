@@ -31,6 +31,12 @@ class IntervalRules:
     reported: tuple[bool, bool]
     max_chunk: int = MAX_CHUNK
 
+    @property
+    def longest_wait_ms(self) -> int:
+        """The longest time, by the watermark, after which a tuple may be joined with None; 0 if none is."""
+        waits = zip((self.after_ms, self.before_ms), self.reported, strict=True)
+        return max([0, *(wait_ms for wait_ms, is_reported in waits if is_reported)])
+
 
 class IntervalBuffer:
     """Both sides of one key. ``side``: 0 is left, 1 is right.

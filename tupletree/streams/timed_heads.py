@@ -50,6 +50,7 @@ class _Timed(KeyedProcess):
     key = KEY
     chain: Chain
     late: Layout | None = None
+    _behind_ms = 0  # results may have times so far before the watermark
     _late_remedy = "raise max_lag of event_time, or take the stream .late of the result"
 
     @property
@@ -90,7 +91,7 @@ class _Timed(KeyedProcess):
 
     def _send_progress(self) -> None:
         if (time := self._timers.watermark) is not None:
-            self.collector.emit([time], stream=WATERMARKS)
+            self.collector.emit([time - self._behind_ms], stream=WATERMARKS)
 
 
 class WindowHead(_Timed, KeyedWindow):
@@ -165,6 +166,10 @@ class IntervalHead(_Timed, IntervalJoin):
         self.left, self.right = sides_of(edges)
         self.function = function
         self.chain = chain
+
+    def init_state(self, state: Any) -> None:
+        super().init_state(state)
+        self._behind_ms = self._rules.longest_wait_ms
 
     def keep(self, tup: Tuple) -> Any:
         return [tup[TIME], tup[VALUE]]

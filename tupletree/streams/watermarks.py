@@ -7,7 +7,8 @@ elements have event times sends its progress every 200 ms, to every task of the 
 
 *   the newest event time that it has given, where the operator ``event_time`` runs;
 *   the smallest of the progress of its own senders, if the elements had their times before;
-*   its own watermark, if it has timers itself: all results of earlier times have been emitted.
+*   its own watermark, if it has timers itself: all results of earlier times have been emitted. A left or outer join
+    subtracts the time for which an element waits for a partner: alone, it is a result when that has passed.
 
 The stream is declared last, and executors flush streams in this order: progress does not overtake elements.
 
