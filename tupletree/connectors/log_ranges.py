@@ -74,13 +74,17 @@ class RangeFollower(LogFollower):
         self._open = None
 
     def _look(self) -> list[LogEvent]:
-        """Add new partitions to the share, and leave out those that are gone until they are back."""
+        """Add new partitions to the share, and leave out those that are gone until they are back.
+
+        Raises FailedException, if nothing is added, for a new partition that cannot be read now: it is left out too.
+        """
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return []
         self._look_at_s = now_s + LOOK_EVERY_S
         events: list[LogEvent] = []
         mine = []
+        fault = None
         for index, name in enumerate(self._source.partitions()):
             owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
             if not name or owner != self._task_index:
@@ -89,12 +93,15 @@ class RangeFollower(LogFollower):
                 if name not in self._positions:
                     try:
                         self._positions[name] = self._source.bounds(name).first
-                    except FailedException:
+                    except FailedException as error:
+                        fault = error
                         continue  # until the next look
                 self._known.add(name)
                 events.append(Assigned(name, self._positions[name]))
             mine.append(name)
         self._mine = mine
+        if fault is not None and not events:
+            raise fault
         return events
 
     def _read(self, limit: int) -> list[LogEvent]:

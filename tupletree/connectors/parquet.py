@@ -52,7 +52,7 @@ class ParquetLog(FileLog):
 
     ``fields``: the columns to read.
 
-    A column missing in a file is an error: the file is reported, and not read.
+    A file that is damaged, or lacks a column, is reported, and not read.
     """
 
     unit = "rows"
@@ -70,13 +70,28 @@ class ParquetLog(FileLog):
             raise FailedException(f"file {self.path(partition)} is not there, or has no footer yet")
         return Bounds(0, self._size(self._groups[partition]))
 
+    def partitions(self) -> Sequence[str]:
+        """Return the names of all files that have a footer; of one that cannot be read, ``bounds`` says why."""
+        names = data_files(self.files)
+        faults = self._find_footers(names)
+        return [name for name in names if name in self._groups or name in faults]
+
     def extents(self) -> Sequence[tuple[str, Bounds]]:
         names = data_files(self.files)
-        footers = 0
+        for fault in self._find_footers(names).values():
+            raise fault
+        return [(name, Bounds(0, self._size(self._groups[name]))) for name in names if name in self._groups]
+
+    def _find_footers(self, names: Sequence[str]) -> dict[str, FailedException]:
+        """Look for the footers of new files, of so many as a listing may. Return the errors of those not readable."""
+        footers, faults = 0, {}
         for name in names:
             if name not in self._groups and footers < FOOTERS_PER_LOOK:
-                footers += self._find_footer(name)
-        return [(name, Bounds(0, self._size(self._groups[name]))) for name in names if name in self._groups]
+                try:
+                    footers += self._find_footer(name)
+                except FailedException as fault:
+                    faults[name] = fault
+        return faults
 
     def read(self, partition: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
         path = self.path(partition)

@@ -48,6 +48,24 @@ def test_every_row_of_every_file_is_a_message_and_a_restart_repeats_none(tmp_pat
         cluster.wait_until(lambda: list(rows) == [*expected, ("fay", 0, "b")])
 
 
+def test_a_damaged_file_is_reported_and_stops_no_other(tmp_path: Path) -> None:
+    write(tmp_path / "a", ["ann"])
+    (tmp_path / "b").write_bytes(b"PAR1 and so on PAR1")
+    write(tmp_path / "c", ["cid"])
+    rows = Log()
+    builder = TopologyBuilder()
+    spout = builder.set_spout("visits", ParquetSpout(tmp_path, ["user"]))
+    builder.set_bolt("keep", bolt(lambda tup, collector: rows.append(tup["user"]))).shuffle_grouping(spout)
+    with LocalCluster() as cluster:
+        cluster.submit("rows", builder.create_topology())
+        cluster.wait_until(lambda: sorted(rows) == ["ann", "cid"])
+        cluster.wait_until(lambda: cluster.errors("rows"))
+        [(_, error)] = cluster.errors("rows")
+        assert str(error).startswith(f"file {tmp_path}/b cannot be read: ")
+        write(tmp_path / "b", ["bob"])
+        cluster.wait_until(lambda: list(rows)[2:] == ["bob"])
+
+
 def test_times_of_nanoseconds_arrive_in_microseconds(tmp_path: Path) -> None:
     nanos = 1_700_000_000_123_456_789
     columns = {

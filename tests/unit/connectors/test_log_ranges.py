@@ -8,6 +8,7 @@ import pytest
 
 from tupletree.connectors.log_ranges import RangeFollower
 from tupletree.connectors.log_source import Assigned, Bounds, LogRecord, LogSource, Records
+from tupletree.errors import FailedException
 
 
 class Lists(LogSource):
@@ -73,6 +74,22 @@ def test_it_resumes_and_takes_new_messages_and_tells_of_its_lag():
     drain(follower, found)
     assert found["b"] == ["b0", "b1", "b2", "b3"]
     assert follower.lag() == 0
+
+
+def test_a_new_partition_that_cannot_be_read_is_told_of_and_holds_up_no_other():
+    class Damaged(Lists):
+        def bounds(self, partition):
+            if partition == "bad":
+                raise FailedException("bad cannot be read")
+            return super().bounds(partition)
+
+    follower = RangeFollower(Damaged({"a": ["a0"], "bad": ["b0"], "c": ["c0"]}), {}, 0, 1)
+    found = defaultdict(list)
+    drain(follower, found)
+    assert found == {"a": ["a0"], "c": ["c0"]}
+    follower._look_at_s = 0.0
+    with pytest.raises(FailedException, match="bad cannot be read"):
+        follower.poll(2, 10)
 
 
 def test_a_partition_that_is_gone_holds_up_no_other_and_resumes_when_it_is_back():
