@@ -317,7 +317,11 @@ class AsyncBolt(Bolt):
                 last, call.error = call.error, ReportedFailedException(f"{attempts} attempts failed: {call.error!r}")
                 call.error.__cause__ = last
                 break
-            await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
+            try:
+                await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
+            except (Exception, SystemExit) as error:  # of a subclass's pause_s
+                call.error = error
+                break
         self._tasks.discard(task)
         self._done.append(call)
         self._wake()
@@ -334,11 +338,11 @@ class AsyncBolt(Bolt):
             elif rows := await result:
                 call.emits.extend((row, "default") for row in rows)
         except asyncio.CancelledError:
-            if limit.is_cancelled_otherwise:  # the bolt ends
+            if limit.is_cancelled_otherwise and self._loop is None:  # the bolt ends
                 raise
             if limit.has_passed:
                 return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
-            return TimeoutError(f"{type(self).__name__}.execute awaited what another call has cancelled")
+            return TimeoutError(f"{type(self).__name__}.execute was cancelled, or awaited what another call cancelled")
         except (Exception, SystemExit) as error:
             return error
         finally:

@@ -207,6 +207,36 @@ def test_tuples_whose_shared_request_is_cancelled_fail_and_free_their_places(clu
     scene.until(lambda: sorted(scene.numbers.acked) == [3, 4, 5, 6, 7, 8])
 
 
+def test_a_tuple_whose_call_is_cancelled_from_elsewhere_fails(cluster: LocalCluster) -> None:
+    async def execute(self: Any, tup: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    scene = Scene(cluster, bolt_of(execute))
+    scene.feed(1)
+    scene.until(lambda: scene.numbers.failed == [1])
+    [(_, error)] = cluster.errors("t")
+    assert str(error).startswith("Awaits.execute was cancelled, or ")
+
+
+@pytest.mark.parametrize("pause", ["1", ZeroDivisionError()])
+def test_an_exception_of_pause_s_ends_the_worker(cluster: LocalCluster, pause: Any) -> None:
+    async def execute(self: Any, tup: Any) -> None:
+        raise ConnectionError("no route")
+
+    def pause_s(self: Any, error: BaseException, attempts: int, retry: Backoff) -> Any:
+        if isinstance(pause, Exception):
+            raise pause
+        return pause
+
+    scene = Scene(cluster, bolt_of(execute, pause_s=pause_s, retry=Backoff(first_s=0.001, max_attempts=3)))
+    scene.feed(1)
+    with pytest.raises(TaskFailedError, match=r"failed: (ZeroDivisionError|TypeError): "):
+        scene.until(lambda: False)
+
+
 def test_another_exception_ends_the_worker(cluster: LocalCluster) -> None:
     async def execute(self: Any, tup: Any) -> None:
         raise ValueError("broken")
