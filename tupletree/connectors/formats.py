@@ -190,7 +190,7 @@ class Protobuf(Format):
     def encode(self, tup: Tuple) -> bytes:
         try:
             encoded: bytes = self.message(**{name: value_of(tup, name) for name in self.fields}).SerializeToString()
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # TypeError, ValueError, EncodeError of google.protobuf
             raise FormatError(f"the tuple cannot be written as {self.message.__name__}: {error}") from error
         return encoded
 

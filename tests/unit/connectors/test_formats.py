@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 import pytest
+from google.protobuf.descriptor_pb2 import UninterpretedOption
 from hypothesis import given, strategies
 
 from tupletree.connectors.beanstalkd import BeanstalkSpout
@@ -38,6 +39,7 @@ PLAIN = strategies.recursive(
     lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(), inner, max_size=3),
     max_leaves=8,
 )
+NamePart = UninterpretedOption.NamePart  # has required fields
 MESSAGES = Protobuf(nimbus_pb2.TaskStats)
 FORMATS: list[Format] = [Raw(), Text(), Json(), Json(["a"]), MsgPack(), MsgPack(["a"]), MESSAGES, Json(Sale)]
 
@@ -120,6 +122,7 @@ def test_the_fault_of_a_message_is_named(format: Format, data: bytes, sentence: 
         (Json(["a"]), {"b": 1}, "'a'"),
         (MsgPack(), {"value": object()}, "the tuple cannot be written as MessagePack"),
         (Protobuf(nimbus_pb2.TaskStats, ["task_id"]), {"task_id": "x"}, "the tuple cannot be written as TaskStats"),
+        (Protobuf(NamePart, ["name_part"]), {"name_part": "x"}, "the tuple cannot be written as NamePart: "),
     ],
 )
 def test_the_fault_of_a_tuple_is_named(format: Format, values: dict[str, Any], sentence: str) -> None:
