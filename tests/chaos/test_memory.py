@@ -14,6 +14,7 @@ from tupletree.testing import DevCluster, wait_until
 
 WATCHED_S = 4
 GROWTH_MB = 20
+STEADY_MB = 2
 PENDING = 10_000
 
 
@@ -36,8 +37,15 @@ def submit(cluster):
     wait_until(lambda: not [p for p in cluster.processes if p.role == "worker"], 30, what="the workers end")
 
 
+def is_steady(pids):
+    """Whether no process grows any more: what is on its way between them fills up after the inboxes."""
+    sizes = [[size for _, size in readings] for readings in follow(pids, 1, every_s=0.5).values()]
+    return all(max(one) - min(one) < STEADY_MB for one in sizes)
+
+
 def stays_flat(pids):
-    """Watch processes for a while: none grows by more than a little."""
+    """Watch processes for a while, once they are steady: none grows by more than a little."""
+    wait_until(lambda: is_steady(pids), 60, what="no process grows any more")
     for name, readings in follow(pids, WATCHED_S, every_s=0.5).items():
         sizes = [size for _, size in readings]
         assert max(sizes) - sizes[0] < GROWTH_MB, f"{name} grew: {[round(size) for size in sizes]} MB"
