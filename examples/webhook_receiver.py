@@ -36,6 +36,8 @@ class Check(BasicBolt):
 class Store(BasicBolt):
     """Writes orders to a table, which has each order once."""
 
+    blocking = True  # it waits for the disk, and its connection is one of a single thread
+
     def __init__(self, path: Path) -> None:
         self.path = path
 

@@ -51,12 +51,22 @@ def named(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
+_OF_ITS_THREAD = "can only be used in that same thread"
+_MOVED = (
+    "A worker moves components to another thread if one beside them blocks: set blocking = True on the class, whose "
+    "tasks then stay on threads of their own, or pass check_same_thread=False to sqlite3.connect"
+)
+
+
 def with_suggestion(error: BaseException) -> str:
     """Return the type and the text of any exception and, for a misspelt name, the nearest one that is there.
 
-    Python itself prints such names, and has them in no text before 3.12.
+    Python itself prints such names, and has them in no text before 3.12. An object of sqlite3 that has come to another
+    thread with its component gets the remedy.
     """
     text = named(error)
+    if _OF_ITS_THREAD in text:
+        return f"{text} {_MOVED}"
     if not isinstance(error, AttributeError | NameError) or not isinstance(error.name, str):
         return text
     try:
