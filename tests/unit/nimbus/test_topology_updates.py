@@ -10,12 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planner_snapshots import cluster, settled
+from updates_scene import (
+    FIRST,
+    MEMORY,
+    OWN,
+    PENDING,
+    REDIS,
+    SECOND,
+    TIMEOUT,
+    Count,
+    Keyed,
+    Print,
+    conf_of,
+    on_trial,
+    submission,
+    submitted,
+    version_from,
+    words,
+)
 
-from tupletree import BasicBolt, BasicStatefulBolt, StatefulBolt, Topology, TopologyBuilder, config
+from tupletree import Topology, TopologyBuilder, config
 from tupletree._coord.forms import encode
 from tupletree.connectors.files import FileSpout
 from tupletree.errors import UsageError
-from tupletree.keyed import KeyedProcess
 from tupletree.nimbus.conf_changes import MAX_RECORD_BYTES, SetConf
 from tupletree.nimbus.leader.lifecycle import (
     ACTIVE,
@@ -31,7 +48,6 @@ from tupletree.nimbus.leader.lifecycle import (
 from tupletree.nimbus.leader.planner import Update as Change
 from tupletree.nimbus.leader.planner import decide
 from tupletree.nimbus.rpc_replies import shown
-from tupletree.nimbus.submission.validation import new_record
 from tupletree.nimbus.updates import (
     Rollback,
     Update,
@@ -41,84 +57,13 @@ from tupletree.nimbus.updates import (
     goes_back,
     is_same,
     migrated,
-    next_version,
     updated,
     version_of,
     versions_of,
 )
-from tupletree.testing import FeederSpout
 from tupletree.transactional import TransactionalTopologyBuilder
 from tupletree.transactional.memory import MemoryTransactionalSpout
 from tupletree.v1 import nimbus_pb2 as rpc
-from tupletree.v1 import topology_pb2 as pb
-
-PENDING = "topology.max.spout.pending"
-TIMEOUT = "topology.message.timeout.secs"
-OWN = "my.key"
-SQLITE = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": "/states"}}
-
-
-REDIS = {"topology.state.provider": "redis"}
-MEMORY = {"topology.state.provider": "memory", "topology.state.provider.config": {}}
-
-
-class Count(StatefulBolt):
-    def execute(self, tup: Any) -> None: ...
-
-
-class Simple(BasicStatefulBolt):
-    def execute(self, tup: Any) -> None: ...
-
-
-class Keyed(KeyedProcess):
-    key = "word"
-
-    def on_tuple(self, tup: Any, state: Any, timers: Any) -> None: ...
-
-
-class Print(BasicBolt):
-    def execute(self, tup: Any, collector: Any) -> None: ...
-
-
-def words(count: Any = None, parallelism: int = 2, fields: tuple[str, ...] = ("word",), **more: Any) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word", "user"]))
-    builder.set_bolt("count", Count() if count is None else count, parallelism).fields_grouping("words", list(fields))
-    for name, bolt in more.items():
-        builder.set_bolt(name, bolt).shuffle_grouping("words")
-    return builder.create_topology()
-
-
-def submission(topology: Topology, sha256: str = "a" * 64, **conf: Any) -> rpc.SubmitHeader:
-    settings = {**SQLITE, **{name.replace("_", "."): value for name, value in conf.items()}}
-    return rpc.SubmitHeader(
-        name="wc", conf_json=config.encode_conf(settings), sha256=sha256, size=9, spec=topology.outline()
-    )
-
-
-def submitted(header: rpc.SubmitHeader, now_s: float = 1.0) -> pb.TopologyRecord:
-    return new_record(header, config.defaults(), "wc-1-1", now_s)
-
-
-def version_from(record: pb.TopologyRecord, running: rpc.SubmitHeader, header: rpc.SubmitHeader) -> pb.TopologyVersion:
-    version = next_version(record, running.spec, submitted(header, 2.0), header.spec)
-    check_update(record, running.spec, version, header.spec, config.defaults())
-    return version
-
-
-def conf_of(one: pb.TopologyRecord | pb.TopologyVersion) -> dict[str, Any]:
-    return dict(json.loads(one.conf_json))
-
-
-FIRST = submission(words(), my_key=1)
-SECOND = submission(words(parallelism=3, print=Print()), "b" * 64, my_key=2)
-
-
-def on_trial(now_s: float = 100.0) -> pb.TopologyRecord:
-    """The record just after an update."""
-    record = submitted(FIRST)
-    waits = ask(record, Update(record, version_from(record, FIRST, SECOND), 0), now_s)
-    return rebalanced(waits, now_s)
 
 
 def test_an_update_waits_and_then_takes_the_place_of_what_runs() -> None:
@@ -259,15 +204,6 @@ def test_a_rollback_withdraws_an_update_that_waits_and_goes_back_otherwise() -> 
     assert not goes_back(submitted(FIRST))
 
 
-def test_a_state_is_discarded_only_if_the_request_says_so() -> None:
-    first, second = submission(words(again=Count())), submission(words())
-    record = submitted(first)
-    with pytest.raises(UsageError, match="component 'again' keeps a state and is not in the update"):
-        version_from(record, first, second)
-    version = next_version(record, first.spec, submitted(second), second.spec)
-    check_update(record, first.spec, version, second.spec, config.defaults(), ["again"])
-
-
 def test_an_update_of_a_topology_that_began_with_a_savepoint_does_not_begin_with_it_again() -> None:
     first = submission(words(), topology_state_savepoint="words-7-1")
     assert conf_of(version_from(submitted(first), first, SECOND))["topology.state.savepoint"] == "words-7-1"
@@ -276,67 +212,6 @@ def test_an_update_of_a_topology_that_began_with_a_savepoint_does_not_begin_with
         version = version_from(submitted(FIRST), FIRST, SECOND)
         version.conf_json = config.encode_conf({**conf_of(version), "topology.state.savepoint": "words-7-1"})
         check_update(submitted(FIRST), FIRST.spec, version, SECOND.spec, config.defaults())
-
-
-def test_a_state_in_memory_is_lost_only_if_the_request_says_so() -> None:
-    first, second = submission(words(), **MEMORY), submission(words(), "b" * 64, **MEMORY)
-    record = submitted(first)
-    with pytest.raises(UsageError, match="component 'count' keeps its state in the memory of its workers"):
-        version_from(record, first, second)
-    version = next_version(record, first.spec, submitted(second), second.spec)
-    check_update(record, first.spec, version, second.spec, config.defaults(), ["count"])
-
-
-@pytest.mark.parametrize("own", [MEMORY, {"topology.state.provider.config": {"directory": "/elsewhere"}}])
-def test_the_state_of_a_component_stays_where_it_is(own: Mapping[str, Any]) -> None:
-    class Elsewhere(Count):
-        def component_configuration(self) -> Mapping[str, Any]:
-            return own
-
-    class There(Count):
-        def component_configuration(self) -> Mapping[str, Any]:
-            return SQLITE
-
-    for before, after in ((Count(), Elsewhere()), (Elsewhere(), Count())):
-        first, second = submission(words(before)), submission(words(after), "b" * 64)
-        version = next_version(submitted(first), first.spec, submitted(second), second.spec)
-        with pytest.raises(UsageError, match=r"^component 'count' has topology\.state\.provider.*cannot make it "):
-            check_update(submitted(first), first.spec, version, second.spec, config.defaults(), ["count"])
-    first, second = submission(words()), submission(words(There()), "b" * 64)
-    assert version_from(submitted(first), first, second).number == 1, "the same place, said by the component"
-
-
-@pytest.mark.parametrize("is_aligned", [False, True])
-def test_positions_are_lost_only_if_checkpoints_have_them(is_aligned: bool) -> None:
-    def lines(spout: str, **more: Any) -> Topology:
-        builder = TopologyBuilder()
-        builder.set_spout(spout, FileSpout("/var/log/app"))
-        for name, bolt in {"words": Print(), **more}.items():
-            builder.set_bolt(name, bolt).shuffle_grouping(spout)
-        return builder.create_topology()
-
-    conf = {**MEMORY, "topology.state.checkpoint.aligned": is_aligned}
-    first = submission(lines("lines"), **conf)
-    for second in (submission(lines("lines", more=Print()), **conf), submission(lines("others"), **conf)):
-        assert version_from(submitted(first), first, second).number == 1, "no checkpoint is ever taken"
-
-    first, second = (
-        submission(lines("lines", count=Count()), **conf),
-        submission(lines("others", count=Count()), **conf),
-    )
-    for header in (first, second):
-        version = next_version(submitted(first), first.spec, submitted(header), header.spec)
-        if is_aligned:
-            with pytest.raises(UsageError, match=r"^component 'lines' keeps "):
-                check_update(submitted(first), first.spec, version, header.spec, config.defaults(), ["count"])
-        else:
-            check_update(submitted(first), first.spec, version, header.spec, config.defaults(), ["count"])
-
-
-def test_a_stateful_bolt_may_become_a_basic_one() -> None:
-    for before, after in ((Count(), Simple()), (Simple(), Count())):
-        first = submission(words(before))
-        assert version_from(submitted(first), first, submission(words(after))).number == 1
 
 
 def transfers(transactional_id: str) -> rpc.SubmitHeader:

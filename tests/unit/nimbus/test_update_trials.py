@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from test_topology_updates import FIRST, SECOND, on_trial, submitted, version_from
+from updates_scene import FIRST, SECOND, on_trial, submitted, version_from
 
 from tupletree.nimbus.leader.lifecycle import ACTIVE, Kill, ask, failed_update, rebalanced
 from tupletree.nimbus.leader.update_trials import MAX_TRIAL_S, outcome
