@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
-from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
-from tupletree.replaying_spout import ReplayingSpout
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.replaying_spout import ReplayingSpout, is_aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,7 @@ class ReliableSpout(ReplayingSpout):
     @property
     def _goes_on(self) -> bool:
         """True if a new ``read`` goes on behind the last message: those in flight are in the checkpoints already."""
-        context = self.context
-        is_aligned = context.conf["topology.state.checkpoint.aligned"] and CHECKPOINT_STREAM in context.targets
-        return bool(is_aligned) and (self._is_counted or self._last is not None)
+        return is_aligned(self.context) and (self._is_counted or self._last is not None)
 
     def _lost(self, error: Exception) -> None:
         """After a pause, read again the messages that are not processed; or go on, where they are in checkpoints."""

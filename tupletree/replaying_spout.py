@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final
 from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
-from tupletree.component import Spout
+from tupletree.component import Spout, TopologyContext
 from tupletree.errors import GivenUpError
+from tupletree.outputs import CHECKPOINT_STREAM
 
 LETTER_FIELDS: Final = ("message", "values", "stream", "attempts", "component", "task", "error", "traceback")
 """The fields of a dead letter: the message's id, its row and stream; the failed attempts; the last reason."""
@@ -24,6 +25,11 @@ LETTERS: Final = Backoff(first_s=1, factor=2, max_s=60, max_attempts=5)
 
 REFUSED_AT_A_TIME: Final = 100
 """The maximum number of messages that a poll refuses and reports before it returns without a tuple."""
+
+
+def is_aligned(context: TopologyContext) -> bool:
+    """True if the positions of a spout's task are in aligned checkpoints."""
+    return bool(context.conf["topology.state.checkpoint.aligned"]) and CHECKPOINT_STREAM in context.targets
 
 
 class ReplayingSpout(Spout):

@@ -17,8 +17,8 @@ from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, 
 from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import ReportedFailedException, UnavailableError, UsageError
-from tupletree.outputs import CHECKPOINT_STREAM, DEFAULT_STREAM
-from tupletree.replaying_spout import REFUSED_AT_A_TIME, ReplayingSpout
+from tupletree.outputs import DEFAULT_STREAM
+from tupletree.replaying_spout import REFUSED_AT_A_TIME, ReplayingSpout, is_aligned
 
 READ_AHEAD: Final = 4000
 """The maximum number of messages that are read and not emitted."""
@@ -89,7 +89,7 @@ class LogSpout(ReplayingSpout):
         self.max_ahead = max_ahead
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
-        self._is_aligned = bool(conf["topology.state.checkpoint.aligned"]) and CHECKPOINT_STREAM in context.targets
+        self._is_aligned = is_aligned(context)
         is_stored = not self._is_aligned and not self.source.keeps_positions
         self._picked = [self.source.metadata_fields.index(name) for name in self.metadata]
         self._lanes: dict[str, PartitionLane] = {}
