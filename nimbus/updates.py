@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tupletree import config
-from tupletree._checkpoints.settings import SAVEPOINT, check_interval
+from tupletree._checkpoints.settings import ALIGNED, SAVEPOINT, check_interval, is_in_checkpoints
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
-from tupletree._savepoints.compare import ALIGNED
 from tupletree._wire.names import is_system
 from tupletree.config.changes import FIXED
 from tupletree.errors import UsageError
@@ -171,10 +170,11 @@ def check_update(
     before = {component.id: component for component in running.components}
     after = {component.id: component for component in spec.components}
     conf = {**cluster_conf, **json.loads(version.conf_json)}
+    is_aligned = CHECKPOINT_SPOUT in record.tasks and bool(conf.get(ALIGNED))
     for name, component in before.items():
         if name in after:
             _check_component(component, after[name], max(record.tasks[name], version.tasks[name]))
-        is_stored = _is_stored(component, record, conf)
+        is_stored = is_in_checkpoints(component, is_aligned)
         if is_stored and name in after:
             _check_place(component, after[name], conf)
         if is_stored and name not in drop_states:
@@ -252,12 +252,6 @@ def _check_conf(record: pb.TopologyRecord, version: pb.TopologyVersion) -> None:
             raise UsageError(
                 f"topology '{record.name}' has {name} {was}, and an update cannot make it {will}: {FIXED[name]}"
             )
-
-
-def _is_stored(component: pb.ComponentSpec, record: pb.TopologyRecord, conf: Mapping[str, Any]) -> bool:
-    """True if checkpoints have the state or the positions of a component. Otherwise a source keeps its positions."""
-    has_positions = CHECKPOINT_SPOUT in record.tasks and bool(conf.get(ALIGNED))
-    return component.keeps_state and (component.kind == pb.COMPONENT_KIND_BOLT or has_positions)
 
 
 def _check_place(before: pb.ComponentSpec, after: pb.ComponentSpec, conf: Mapping[str, Any]) -> None:

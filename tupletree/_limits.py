@@ -38,7 +38,6 @@ _SCALARS: Final = frozenset({int, float, bool, type(None)})
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NOT_IN_ZOOKEEPER: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 _short: Final = reprlib.Repr()
@@ -97,7 +96,16 @@ def text_fault(text: str) -> str | None:
     """Return the fault of a string that cannot be encoded in UTF-8 and JSON and passed to C, or None."""
     if "\0" in text:
         return "holds a NUL character"
-    return "holds half of a surrogate pair, which is not a valid character" if _SURROGATE.search(text) else None
+    return "holds half of a surrogate pair, which is not a valid character" if not is_encodable(text) else None
+
+
+def is_encodable(text: str) -> bool:
+    """Return False for a text with half of a surrogate pair, as the escapes of JSON can make it: it has no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def value_fault(value: object) -> str | None:

@@ -11,11 +11,13 @@ from tupletree.component import Component, StatefulBolt
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.options import PROVIDER
 from tupletree.state.providers import BUILT_IN, check_provider, outlives_workers
+from tupletree.v1 import topology_pb2 as pb
 
 if TYPE_CHECKING:
     from tupletree._checkpoints.record import Checkpoint
 
 MIN_INTERVAL_S = 0.1
+ALIGNED = "topology.state.checkpoint.aligned"
 SAVEPOINT = "topology.state.savepoint"
 
 
@@ -56,6 +58,14 @@ def check_needs(components: Mapping[str, Component], conf: Mapping[str, Any]) ->
     for component_id, one in components.items():
         if isinstance(one, StatefulBolt) and one.needs_positions and conf[PROVIDER] in (None, *BUILT_IN):
             one.check_conf(component_id, conf)
+
+
+def is_in_checkpoints(component: pb.ComponentSpec, is_aligned: bool) -> bool:
+    """True if the checkpoints of a topology that takes them have the state or the positions of a component.
+
+    The positions of a spout are in aligned checkpoints alone. Without them its source keeps its positions.
+    """
+    return component.keeps_state and (is_aligned or component.kind == pb.COMPONENT_KIND_BOLT)
 
 
 def stored_versions(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tupletree._checkpoints.settings import ALIGNED, is_in_checkpoints
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._savepoints.manifest import ENCODED, Manifest, Part
 from tupletree._stored_states import MIGRATED
@@ -18,7 +19,6 @@ from tupletree.errors import UsageError
 from tupletree.parallelism import task_counts
 from tupletree.v1 import topology_pb2 as pb
 
-ALIGNED: Final = "topology.state.checkpoint.aligned"
 PROVIDER: Final = "topology.state.provider"
 KINDS: Final = {pb.COMPONENT_KIND_SPOUT: "spout", pb.COMPONENT_KIND_BOLT: "bolt"}
 PLAIN_FORMS: Final = (*MIGRATED, "AggregateBolt", "UpdateStateBolt")
@@ -45,11 +45,7 @@ def compare(manifest: Manifest, spec: pb.TopologySpec, conf: Mapping[str, Any], 
     """
     aligned = bool(conf[ALIGNED])
     takes_checkpoints = any(one.id == CHECKPOINT_SPOUT for one in spec.components)
-    keepers = {
-        one.id: one
-        for one in spec.components
-        if takes_checkpoints and one.keeps_state and (aligned or one.kind == pb.COMPONENT_KIND_BOLT)
-    }
+    keepers = {one.id: one for one in spec.components if takes_checkpoints and is_in_checkpoints(one, aligned)}
     if manifest.aligned not in (None, aligned):
         was = "exactly once, with" if manifest.aligned else "at least once, without"
         raise UsageError(

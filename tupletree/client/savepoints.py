@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from tupletree._checkpoints.settings import ALIGNED
 from tupletree._limits import shown
-from tupletree._savepoints.compare import ALIGNED, KINDS, compare, fields_of
+from tupletree._savepoints.compare import KINDS, compare, fields_of
 from tupletree._savepoints.export import writer_of
 from tupletree._savepoints.files import Place, unique
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part

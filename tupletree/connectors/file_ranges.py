@@ -16,6 +16,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from tupletree._limits import is_encodable
 from tupletree.errors import UsageError
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -83,10 +84,8 @@ def sizes_of(files: str) -> list[tuple[str, int]]:
 
 
 def _checked(name: str) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise OSError(errno.EILSEQ, "its name is not UTF-8", ascii(name)) from None
+    if not is_encodable(name):
+        raise OSError(errno.EILSEQ, "its name is not UTF-8", ascii(name))
     return name
 
 

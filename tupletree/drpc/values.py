@@ -5,6 +5,7 @@ from __future__ import annotations  # pure
 import json
 from typing import Any
 
+from tupletree._limits import is_encodable
 from tupletree.errors import UsageError
 
 
@@ -12,18 +13,9 @@ def encoded(value: Any, what: str) -> str:
     """Return a value as JSON, which can be encoded as UTF-8. Raises UsageError."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text if is_utf8(text) else json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return text if is_encodable(text) else json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{what} must be a JSON value (text, numbers, lists, mappings, None): {error}") from None
-
-
-def is_utf8(text: str) -> bool:
-    """Return False for a text with half of a surrogate pair, as the escapes of JSON can make it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def decoded(text: str | bytes, what: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tupletree._checkpoints.places import namespace_of
-from tupletree._checkpoints.settings import awaits_savepoint, state_id
+from tupletree._checkpoints.settings import ALIGNED, awaits_savepoint, state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stored_states import is_positioned
 from tupletree.component import Component, Spout, StatefulBolt
@@ -28,7 +28,6 @@ from .task_state import Refused, TaskState
 if TYPE_CHECKING:
     from tupletree._checkpoints.record import Checkpoint
 
-ALIGNED = "topology.state.checkpoint.aligned"
 MAX_PENDING = 100_000
 """The default limit of pending trees per spout task with aligned checkpoints: tuples held back until a checkpoint is
 taken must fit into memory."""

@@ -13,6 +13,7 @@ import json
 import re
 from typing import Final
 
+from tupletree._limits import is_encodable
 from tupletree.errors import UsageError
 from tupletree.transactional.databases.contract import JsonValue, Key
 
@@ -46,7 +47,7 @@ def encode_key(table: str, key: Key) -> str:
         return _encode_tuple(table, key)
     if not isinstance(key, str):
         raise UsageError(f"table {table!r}: keys must be str or tuples of str and int, but {key!r} is {_type_of(key)}")
-    if "\0" in key or not _encodable(key):
+    if "\0" in key or not is_encodable(key):
         raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
     if key.startswith(_TUPLE) and isinstance(decode_key(key), tuple):
         raise UsageError(f"table {table!r}: key {key!r} is how a tuple is stored; use the tuple, or another key")
@@ -74,7 +75,7 @@ def _encode_tuple(table: str, key: tuple[str | int, ...]) -> str:
         text = _TUPLE + json.dumps(key, ensure_ascii=False, separators=(",", ":"))
     except ValueError as error:  # an int of thousands of digits
         raise UsageError(f"table {table!r}: a tuple key cannot be stored: {error}") from error
-    if not _encodable(text):
+    if not is_encodable(text):
         raise UsageError(f"table {table!r}: key {key!r} has a character that cannot be stored")
     return text
 
@@ -114,7 +115,7 @@ def _not_json(value: JsonValue) -> str:
     if value is None or type(value) in (bool, int):
         return ""
     if type(value) is str:
-        return "" if _encodable(value) else "a lone surrogate"
+        return "" if is_encodable(value) else "a lone surrogate"
     if type(value) is float:
         return "" if value - value == 0 else f"the float {value}"
     if type(value) is list:
@@ -124,14 +125,6 @@ def _not_json(value: JsonValue) -> str:
             return f"the dict key {odd[0]!r}, which is no str"
         return next(filter(None, map(_not_json, [*value, *value.values()])), "")
     return _type_of(value)
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _type_of(value: object) -> str:
