@@ -57,12 +57,12 @@ class Lane:
     @property
     def newest(self) -> Any:
         """The position after the newest message."""
-        return self.positions[-1] if self.positions else self.position
+        return self.positions[len(self.positions) - 1] if self.positions else self.position
 
     def skip_to(self, position: Any) -> None:
         """Record that no message comes before a position."""
         if self.positions:
-            self.positions[-1] = position
+            self.positions[len(self.positions) - 1] = position
         else:
             self.position = position
 
@@ -199,7 +199,7 @@ class Replay:
     def end(self, lane: Lane) -> None:
         """Forget the messages of a lane."""
         lane.end()
-        self._waiting = [entry for entry in self._waiting if entry[-1].is_live]
+        self._waiting = [entry for entry in self._waiting if entry[3].is_live]
         heapq.heapify(self._waiting)
         self._set_due()
 

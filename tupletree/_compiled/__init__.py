@@ -25,6 +25,7 @@ from types import ModuleType
 MODULES = (
     "tupletree.tuples",
     "tupletree.collector",
+    "tupletree._replay",
     "tupletree.state.value_buffer",
     "tupletree.worker.core.ids",
     "tupletree.worker.core.id_columns",

@@ -10,7 +10,8 @@ from __future__ import annotations  # pure
 
 import functools
 import linecache
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType, TracebackType
 from typing import Final, NamedTuple
 
 import msgpack
@@ -27,6 +28,9 @@ MAX_WAITING_BYTES: Final = 4_000_000
 """Maximum bytes of reasons that wait for one topology's spouts, or for one worker's stream."""
 
 _MAX_STEPS: Final = 10
+
+_MAX_KNOWN: Final = 256
+_known: Final[dict[tuple[int, ...], tuple[str, Sequence[CodeType]]]] = {}
 
 _MAX_TEXT: Final = 700  # characters: at most 2,800 bytes of error and traceback each would not fit both
 
@@ -54,22 +58,35 @@ class FailReason(NamedTuple):
 
 
 def _lines(error: BaseException) -> str:
-    """Return the traceback of an error, as Python prints it. The module ``traceback`` would check each file: 100 us."""
-    steps = []
+    """Return the traceback of an error, as Python prints it. The module ``traceback`` would check each file: 100 us.
+
+    Kept by places in code: the same failure comes again and again, and a line's number has to be searched.
+    """
+    places = []
     step = error.__traceback__
     while step is not None:
-        code = step.tb_frame.f_code
-        steps.append((code.co_filename, step.tb_lineno, code.co_name))
+        places += (id(step.tb_frame.f_code), step.tb_lasti)
         step = step.tb_next
-    return _formatted(tuple(steps[-_MAX_STEPS:]))
+    key = tuple(places[-2 * _MAX_STEPS :])
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        known = _known[key] = _formatted(error.__traceback__)
+    return known[0]
 
 
-@functools.lru_cache(maxsize=256)
-def _formatted(steps: tuple[tuple[str, int, str], ...]) -> str:
-    """Return the lines of a traceback's steps. Cached: the same failure comes again and again."""
-    return "".join(
-        f'  File "{file}", line {number}, in {name}\n{_source(file, number)}' for file, number, name in steps
-    )
+def _formatted(trace: TracebackType | None) -> tuple[str, Sequence[CodeType]]:
+    """Return the lines of a traceback, and its code, which must live as long as its id is a key."""
+    text, codes = [], []
+    while trace is not None:
+        code, number = trace.tb_frame.f_code, trace.tb_lineno
+        codes.append(code)
+        text.append(
+            f'  File "{code.co_filename}", line {number}, in {code.co_name}\n{_source(code.co_filename, number)}'
+        )
+        trace = trace.tb_next
+    return "".join(text[-_MAX_STEPS:]), codes[-_MAX_STEPS:]
 
 
 @functools.lru_cache(maxsize=4096)

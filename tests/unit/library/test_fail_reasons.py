@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +46,43 @@ def test_the_reason_of_an_exception_names_it_and_where_it_was_raised() -> None:
     assert "in lookup" in reason.traceback and reason.is_final
     assert FailReason.of("enrich", 4, "too late") == FailReason("enrich", 4, "too late")
     assert FailReason.of("enrich", 4, None) == FailReason("enrich", 4)
+
+
+def test_each_reason_has_the_lines_of_its_own_code() -> None:
+    def raises(number: int) -> None:
+        if number % 2:
+            raise FailedException("odd")
+        raise FailedException("even")
+
+    def lines(function: Callable[[int], None], number: int) -> str:
+        try:
+            function(number)
+        except FailedException as error:
+            return FailReason.of("step", 1, error).traceback
+        raise AssertionError
+
+    for _ in range(2):
+        assert 'raise FailedException("odd")' in lines(raises, 1) and 'raise FailedException("even")' in lines(
+            raises, 2
+        )
+    for number in range(600):  # more than are kept; the code of the ones before is gone, and its memory used again
+        scope: dict[str, Any] = {"FailedException": FailedException}
+        exec(compile("def made(number):\n    raise FailedException(number)", f"made-{number}.py", "exec"), scope)
+        assert f'"made-{number}.py", line 2, in made' in lines(scope["made"], number)
+
+
+def test_the_end_of_a_long_traceback_is_kept() -> None:
+    def deep(levels: int) -> None:
+        if levels == 0:
+            raise FailedException("at the bottom")
+        deep(levels - 1)
+
+    for levels in (30, 31):
+        try:
+            deep(levels)
+        except FailedException as error:
+            shown = FailReason.of("step", 1, error).traceback
+        assert shown.count("in deep") == 10 and shown.endswith('raise FailedException("at the bottom")\n')
 
 
 def test_waiting_reasons_are_bounded_by_bytes() -> None:

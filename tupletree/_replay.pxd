@@ -1,0 +1,32 @@
+# What of _replay.py is C where it is compiled: docs/adr/0016.
+cimport cython
+
+cdef class Lane:
+    cdef public object position, positions
+    cdef public bint is_ordered
+    cdef public long long finished, begun
+    cdef public set live
+
+@cython.final
+cdef class Pending:
+    cdef public object target, row, stream, id, reason
+    cdef public long long number, attempts
+    cdef public Lane lane
+
+cdef class Replay:
+    cdef public object retry
+    cdef public Lane lane
+    cdef public double due_s
+    cdef long long _waits
+    cdef list _waiting
+
+    cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)
+    @cython.locals(lane=Lane, number=cython.longlong, live=set)
+    cpdef bint done(self, Pending pending) except -1
+    cpdef bint failed(self, Pending pending, reason, double now_s) except -1
+    cpdef bint count_attempt(self, Pending pending, reason) except -1
+    @cython.locals(pause_s=double)
+    cpdef wait(self, Pending pending, double now_s)
+    @cython.locals(pending=Pending)
+    cpdef Pending pop_due(self, double now_s)
+    cdef _set_due(self)
