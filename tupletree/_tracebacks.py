@@ -20,10 +20,13 @@ _GENERATED: Final = "<operators of "
 def users_frames(error: BaseException) -> str:
     """Return the frames of a component's exception that are not ours, the last ones, as Python shows them.
 
-    If the user's code had returned already, this is the line of the generated code that used what it returned.
+    If the user's code had returned already, this is the line of the generated code that used what it returned, or
+    nothing if a check of ours raised, whose sentence says it all.
     """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
-    users = [frame for frame in frames if not frame.filename.startswith(_GENERATED)] or frames[-1:]
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith((*_OURS, _GENERATED))]
+    if not users and frames and frames[-1].filename.startswith(_GENERATED):
+        users = frames[-1:]
     return "".join(traceback.format_list(users[-MAX_FRAMES:])).rstrip("\n")
 
 

@@ -151,8 +151,9 @@ def _run(
     except KeyboardInterrupt:
         pass
     except TupletreeError as error:
-        if error.__cause__ is not None and not isinstance(error.__cause__, TupletreeError):
-            click.echo(users_frames(error.__cause__), err=True)
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, TupletreeError) and (frames := users_frames(cause)):
+            click.echo(frames, err=True)
         raise
     return False
 

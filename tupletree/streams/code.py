@@ -10,8 +10,9 @@
                     checked_key(k1)
                 emit((k1, v1), a)
 
-so that an element costs the calls of the user's functions and nothing else. The functions of the user are arguments of
-an enclosing function; no text of the user gets into the source. A function such as ``lambda word: word`` is not called.
+so that an element costs the calls of the user's functions and nothing else: the ``try`` around a loop that explains
+what is not iterable costs nothing until something is raised. The functions of the user are arguments of an enclosing
+function; no text of the user gets into the source. A function such as ``lambda word: word`` is not called.
 """
 
 from __future__ import annotations  # pure
@@ -27,7 +28,7 @@ from typing import Any, Final
 
 from tupletree.keyed.progress import PLAIN
 from tupletree.keyed.settings import MAX_EVENT_TIME_MS
-from tupletree.streams.elements import checked_key, milliseconds
+from tupletree.streams.elements import check_results, checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Combine, Emit, Fold, Next, Step, emits_of
@@ -69,7 +70,13 @@ class Code:
     def __init__(self, emits: Mapping[str, str], **names: Any) -> None:
         self.emits = emits
         self.emits_rows: Mapping[str, str] = {}
-        self.names: dict[str, Any] = {"plain": PLAIN, "checked_key": checked_key, "ms": milliseconds, **names}
+        self.names: dict[str, Any] = {
+            "plain": PLAIN,
+            "checked_key": checked_key,
+            "check_results": check_results,
+            "ms": milliseconds,
+            **names,
+        }
         self.partials: dict[str, dict[Any, Any]] = {}
         self.newest: list[int] | None = None
         self.lines: list[str] = []
@@ -232,10 +239,21 @@ def _map(code: Code, step: Step, at: At, depth: int) -> None:
 
 def _flat_map(code: Code, step: Step, at: At, depth: int) -> None:
     value = code.variable("v")
+    is_text = step.argument in _TEXTS
     with code.collecting(step.then, depth):
-        results = f"{code.name('f', step.argument)}({at.value})"
-        code.add(depth, f"for {value} in {results}:  # the function of flat_map returns an iterable, or yields")
-        code.then(step.then, At(at.key, at.time, value, is_text=step.argument in _TEXTS), depth + 1)
+        function = code.name("f", step.argument)
+        if is_text:
+            code.add(depth, f"for {value} in {function}({at.value}):")
+            code.then(step.then, At(at.key, at.time, value, is_text=True), depth + 1)
+            return
+        results = code.variable("i")
+        code.add(depth, f"{results} = {function}({at.value})")
+        code.add(depth, "try:")  # costs nothing until something is raised
+        code.add(depth + 1, f"for {value} in {results}:")
+        code.then(step.then, At(at.key, at.time, value), depth + 2)
+        code.add(depth, "except TypeError:")
+        code.add(depth + 1, f"check_results({function}, {results})")
+        code.add(depth + 1, "raise")
 
 
 def _filter(code: Code, step: Step, at: At, depth: int) -> None:

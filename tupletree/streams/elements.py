@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # pure
 
+from pathlib import PurePath
 from typing import Any
 
 from tupletree.errors import ReportedFailedException
@@ -21,6 +22,23 @@ def check_pair(result: Any) -> None:
         raise TypeError(
             f"update_state returned {result!r}; a pair of the key's new state and the element to pass on was expected"
         )
+
+
+def check_results(function: Any, results: Any) -> None:
+    """Check what the function of a ``flat_map`` returned, behind a TypeError. Raises TypeError if it is no iterable."""
+    if hasattr(type(results), "__iter__") or hasattr(type(results), "__getitem__"):
+        return
+    raise TypeError(
+        f"flat_map: {_title(function)} returned {results!r}; a list or another iterable was expected: "
+        "return [] for no elements, or yield them"
+    ) from None
+
+
+def _title(function: Any) -> str:
+    """Return the name of a function, and where it is if that is known."""
+    name = getattr(function, "__name__", "") or repr(function)
+    code = getattr(function, "__code__", None)
+    return name if code is None else f"{name} ({PurePath(code.co_filename).name}, line {code.co_firstlineno})"
 
 
 def second(first: Any, second: Any) -> Any:

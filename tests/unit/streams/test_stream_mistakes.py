@@ -78,6 +78,15 @@ RAISING = {
         "numbers.key_by(lambda n: n % 2).update_state(lambda state, n: n)",
         "TypeError: update_state returned 0; a pair of the key's new state and the element to pass on was expected",
     ),
+    "flat_map": (
+        "def pair(n):\n    [n, n]\nnumbers.flat_map(pair)",
+        "TypeError: flat_map: pair (program.py, line 6) returned None; a list or another iterable was expected: "
+        "return [] for no elements, or yield them; this ends the run",
+    ),
+    "flat_map of a lambda, combined": (
+        "numbers.flat_map(lambda n: n).key_by(bool).map(int)",
+        "TypeError: flat_map: <lambda> (program.py, line 6) returned 0; a list or another iterable was expected: ",
+    ),
 }
 
 
@@ -85,7 +94,7 @@ RAISING = {
 def test_a_function_that_raises_is_shown_with_its_line_and_the_remedy(name: str, local: Any) -> None:
     lines, message = RAISING[name]
     status, _, said = local(f"def f(n):\n    return 1 / (n - 100)\n{lines}.print()\ntopology = builder.topology()\n")
-    assert status == 1 and message in said
+    assert status == 1 and message in said and "<operators of" not in said
     assert said.endswith("the worker, which is restarted: raise tupletree.FailedException to fail only the tuple\n")
 
 
@@ -108,6 +117,13 @@ RUNS: dict[str, Callable[[Stream[int]], object]] = {
     "collect": lambda stream: stream.collect(1),
     "run_local": lambda stream: stream.builder.run_local(),
 }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_flat_map_without_results_is_refused_by_a_sentence(name: str) -> None:
+    stream = StreamBuilder().source([0]).flat_map(print)  # type: ignore[arg-type]
+    with pytest.raises(TaskFailedError, match=r"flat_map: print returned None; a list or another iterable was"):
+        RUNS[name](stream)
 
 
 @pytest.mark.parametrize("name", RUNS)
