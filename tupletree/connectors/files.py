@@ -9,7 +9,7 @@ from typing import Final
 
 from tupletree.connectors.arguments import check_flag
 from tupletree.connectors.file_blocks import blocks
-from tupletree.connectors.file_ranges import LineEnds, absolute, path_of, sizes_of
+from tupletree.connectors.file_ranges import LineEnds, absolute, path_of, root_of, sizes_of
 from tupletree.connectors.formats import Format, Text
 from tupletree.connectors.log_source import Bounds, LogRecord, LogSource
 from tupletree.connectors.log_spout import LogSpout
@@ -33,6 +33,13 @@ class FileLog(LogSource):
 
     def partitions(self) -> Sequence[str]:
         return [name for name, _ in self.extents()]
+
+    def absence(self) -> str:
+        root = root_of(self.files)
+        if self.files == root or sizes_of(self.files):
+            return ""
+        why = f"; it was searched in {root}" if os.path.isdir(root) else f", as there is no directory {root}"
+        return f"no file matches the pattern {self.files}{why}; the spout goes on looking"
 
     def limited(self, partition: str, start: int, end: int, limit: int) -> int:
         if end < start:

@@ -17,7 +17,7 @@ from tupletree.connectors.log_source import (
     LogSource,
     Records,
 )
-from tupletree.errors import FailedException
+from tupletree.errors import FailedException, ReportedFailedException
 
 PAUSE_S: Final = 0.01
 """The pause between two looks at a log that has nothing new. Slow looks take at most a tenth of the time."""
@@ -34,7 +34,8 @@ class RangeFollower(LogFollower):
     """Reads a share of the partitions in turns. A partition without a position is read from its beginning.
 
     ``poll`` raises FailedException for a partition that cannot be read now, and goes on with the next one when it is
-    called again; after DeletedError also with the messages of the partition that are left.
+    called again; after DeletedError also with the messages of the partition that are left. For the ``absence`` of a log
+    that never had a partition it raises once, or each time if the log is complete: it has no end yet.
     """
 
     def __init__(self, source: LogSource, positions: Mapping[str, int], task_index: int, tasks: int) -> None:
@@ -44,6 +45,8 @@ class RangeFollower(LogFollower):
         self._tasks = tasks
         self._mine: list[str] = []  # the partitions of the share that are there
         self._known: set[str] = set()  # those that were ever there
+        self._absence = ""  # of the log, at the last look
+        self._is_absence_told = False
         self._look_at_s = 0.0
         self._read_at_s = 0.0
         self._turn = 0
@@ -55,7 +58,9 @@ class RangeFollower(LogFollower):
             now_s = time.monotonic()
             events: Sequence[LogEvent] = ()
             if now_s >= self._read_at_s:
-                events = self._look() or self._read(limit)
+                events = self._look()
+                self._tell_absence()
+                events = events or self._read(limit)
                 if not events:
                     ended_s = time.monotonic()
                     self._read_at_s = ended_s + max(PAUSE_S, 10 * (ended_s - now_s))
@@ -85,7 +90,9 @@ class RangeFollower(LogFollower):
         events: list[LogEvent] = []
         mine = []
         fault = None
-        for index, name in enumerate(self._source.partitions()):
+        names = self._source.partitions()
+        self._absence = "" if names or self._positions else self._source.absence()
+        for index, name in enumerate(names):
             owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
             if not name or owner != self._task_index:
                 continue
@@ -103,6 +110,11 @@ class RangeFollower(LogFollower):
         if fault is not None and not events:
             raise fault
         return events
+
+    def _tell_absence(self) -> None:
+        if self._absence and (self._source.are_complete or not self._is_absence_told):
+            self._is_absence_told = True
+            raise ReportedFailedException(self._absence)
 
     def _read(self, limit: int) -> list[LogEvent]:
         """Return the next messages of the range being read, or of the next partition that has some."""

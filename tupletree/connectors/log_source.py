@@ -141,6 +141,10 @@ class LogSource(ABC):
         """Return name and bounds of all partitions, sorted by name. Raises FailedException if that is not known now."""
         return [(name, self.bounds(name)) for name in sorted(self.partitions()) if name]
 
+    def absence(self) -> str:
+        """Return what is probably wrong if there are no partitions, for people; "" if that is nothing to speak of."""
+        return ""
+
     def refresh(self, wait_s: float) -> None:  # noqa: B027, needed by few
         """Look at the log anew, for ``wait_s`` at most: for a log whose ``partitions`` and ``bounds`` remember."""
 

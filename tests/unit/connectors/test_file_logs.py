@@ -64,6 +64,20 @@ def test_a_file_that_shrank_is_named(tmp_path: Path) -> None:
         TextFileLog(tmp_path).limited("a", 8, 4, 100)
 
 
+def test_a_pattern_without_files_is_named_with_the_directory_searched(tmp_path: Path) -> None:
+    for log in (TextFileLog(tmp_path / "*.txt"), ParquetLog(tmp_path / "*.txt")):
+        assert log.absence() == (
+            f"no file matches the pattern {tmp_path}/*.txt; it was searched in {tmp_path}; the spout goes on looking"
+        )
+    assert TextFileLog(tmp_path / "away" / "*.txt").absence() == (
+        f"no file matches the pattern {tmp_path}/away/*.txt, as there is no directory {tmp_path}/away; "
+        "the spout goes on looking"
+    )
+    assert TextFileLog(tmp_path).absence() == ""  # an empty directory is one that waits for files
+    (tmp_path / "a.txt").write_bytes(b"")
+    assert TextFileLog(tmp_path / "*.txt").absence() == ParquetLog(tmp_path / "*.txt").absence() == ""
+
+
 SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string()), ("other", pa.int64())])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tupletree.connectors.log_ranges import RangeFollower
 from tupletree.connectors.log_source import Assigned, Bounds, LogRecord, LogSource, Records
-from tupletree.errors import FailedException
+from tupletree.errors import FailedException, ReportedFailedException
 
 
 class Lists(LogSource):
@@ -118,3 +118,38 @@ def test_partitions_take_turns():
             record.data for event in follower.poll(2, 0.0) if isinstance(event, Records) for record in event.records
         ]
     assert read == ["a", "a", "b", "b"] * 3
+
+
+class Absent(Lists):
+    """Is probably wrong while it is empty."""
+
+    def absence(self):
+        return "there is nothing"
+
+
+def test_the_absence_of_a_log_is_told_once_and_messages_come_later():
+    source = Absent({})
+    follower = RangeFollower(source, {}, 0, 1)
+    with pytest.raises(ReportedFailedException, match=r"^there is nothing$"):
+        follower.poll(2, 0.0)
+    assert follower.poll(2, 0.0) == []
+    source.lists["a"] = ["a0"]
+    found = defaultdict(list)
+    while not found:
+        drain(follower, found)
+    assert found == {"a": ["a0"]}
+
+
+def test_a_complete_log_that_is_absent_is_told_of_at_each_look_as_it_is_not_at_its_end():
+    source = Absent({})
+    source.are_complete = True
+    follower = RangeFollower(source, {}, 0, 1)
+    for _ in range(3):
+        with pytest.raises(ReportedFailedException, match=r"^there is nothing$"):
+            follower.poll(2, 0.0)
+
+
+def test_of_a_log_that_was_read_before_the_absence_is_not_told():
+    source = Absent({})
+    source.are_complete = True
+    assert RangeFollower(source, {"a": 20}, 0, 1).poll(2, 0.0) == []

@@ -53,3 +53,25 @@ def test_files_that_may_grow_have_no_end(files: Path) -> None:
         cluster.wait_until(lambda: len(seen) == 48, timeout=60)  # two last lines wait for their line ends
         cluster.wait_quiet(timeout=60)
         assert not cluster.is_at_end("t")
+
+
+@pytest.mark.parametrize("are_complete", [True, False])
+def test_a_pattern_without_files_is_reported_until_one_matches(tmp_path: Path, are_complete: bool) -> None:
+    builder = StreamBuilder()
+    builder.source(FileSpout(tmp_path / "*.txt", are_complete=are_complete), name="lines").key_by(len).count()
+    seen: list[str] = []
+    with LocalCluster() as cluster:
+        cluster.submit(
+            "t",
+            builder.topology(),
+            observer=lambda component, _, row: seen.append(row[0]) if component == "lines" else None,
+        )
+        cluster.wait_until(lambda: bool(cluster.errors("t")), timeout=60)
+        [(component, error)] = cluster.errors("t")
+        assert component == "lines" and f"no file matches the pattern {tmp_path}/*.txt; it was" in str(error)
+        assert not cluster.is_at_end("t")
+        (tmp_path / "a.txt").write_text("one\n")
+        cluster.wait_until(lambda: seen == ["one"], timeout=60)
+        if are_complete:
+            cluster.wait_until(lambda: cluster.is_at_end("t"), timeout=60)
+        assert len(cluster.errors("t")) == 1
