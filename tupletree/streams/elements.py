@@ -2,12 +2,17 @@
 
 from __future__ import annotations  # pure
 
+import copy
 from pathlib import PurePath
-from typing import Any
+from types import NoneType
+from typing import Any, Final
 
 from tupletree.errors import ReportedFailedException
 from tupletree.keyed.progress import is_tuple_key
 from tupletree.keyed.settings import datetime_ms
+
+ATOMS: Final = frozenset({int, float, str, bytes, bool, NoneType})
+"""Types of values that cannot be changed."""
 
 
 def checked_key(key: Any) -> None:
@@ -39,6 +44,21 @@ def _title(function: Any) -> str:
     name = getattr(function, "__name__", "") or repr(function)
     code = getattr(function, "__code__", None)
     return name if code is None else f"{name} ({PurePath(code.co_filename).name}, line {code.co_firstlineno})"
+
+
+def own_copy(value: Any) -> Any:
+    """Return a copy of a value that a function may change in place; what cannot be changed is returned itself."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is dict:
+        is_flat = ATOMS.issuperset(map(type, value)) and ATOMS.issuperset(map(type, value.values()))
+        return value.copy() if is_flat else copy.deepcopy(value)
+    if kind is list or kind is set:
+        return value.copy() if ATOMS.issuperset(map(type, value)) else copy.deepcopy(value)
+    if isinstance(value, tuple) and ATOMS.issuperset(map(type, value)):
+        return value
+    return copy.deepcopy(value)
 
 
 def second(first: Any, second: Any) -> Any:

@@ -20,10 +20,10 @@ from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.keyed.watermark import BEFORE_ALL
 from tupletree.streams.code import ARGUMENTS, At, Code, counted_texts, folded_text, read, read_row
 from tupletree.streams.edges import Edge
-from tupletree.streams.elements import check_pair, second
+from tupletree.streams.elements import ATOMS, check_pair, own_copy, second
 from tupletree.streams.history import ParquetHistory, forget_share
 from tupletree.streams.layout import Layout
-from tupletree.streams.steps import Chain, Fold
+from tupletree.streams.steps import Chain, Fold, passes_on
 from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Newest, Passing, progress_of
 from tupletree.tuples import Tuple
 
@@ -289,7 +289,11 @@ class AggregateBolt(KeyedHead):
             return
         code.add(3, f"s = get({at.key}, missing)")
         code.add(3, f"v = {self._new_value(code, edge.is_partial)}")
-        code.add(3, f"put({at.key}, v)")
+        if self.fold.add is second or not passes_on(self.chain.then):
+            code.add(3, f"put({at.key}, v)")
+            return
+        code.names.update(atoms=ATOMS, own_copy=own_copy)  # add may change the value that was handed on
+        code.add(3, f"put({at.key}, v if type(v) in atoms else own_copy(v))")
 
     def _new_value(self, code: Code, is_partial: bool) -> str:
         fold = self.fold
@@ -313,7 +317,7 @@ class UpdateStateBolt(KeyedHead):
         self.merge = second
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
-        code.names["check_pair"] = check_pair
+        code.names.update(check_pair=check_pair, own_copy=own_copy)
         code.add(3, f"r = {code.name('f', self.function)}(get({at.key}, None), v)")
         code.add(3, "if type(r) is not tuple or len(r) != 2:")
         code.add(4, "check_pair(r)")
@@ -321,7 +325,7 @@ class UpdateStateBolt(KeyedHead):
         code.add(3, "if s is None:")
         code.add(4, f"delete({at.key})")
         code.add(3, "else:")
-        code.add(4, f"put({at.key}, s)")
+        code.add(4, f"put({at.key}, own_copy(s) if s is v else s)")  # the function may change its state
 
 
 class AsyncHead(AsyncBolt):

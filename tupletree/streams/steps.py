@@ -96,6 +96,23 @@ def emits_of(then: Sequence[Next]) -> dict[str, Layout]:
     return found
 
 
+def passes_on(then: Sequence[Next]) -> bool:
+    """Return True if steps hand on an element itself, to others or to a function that may keep it.
+
+    What ``map`` and ``flat_map`` return counts as something new.
+    """
+    for one in then:
+        if isinstance(one, Emit):
+            if one.layout.has_value:
+                return True
+        elif isinstance(one, Combine):
+            if not one.fold.is_sum:
+                return True
+        elif one.kind in (Kind.PEEK, Kind.PRINT) or (one.kind not in (Kind.MAP, Kind.FLAT_MAP) and passes_on(one.then)):
+            return True
+    return False
+
+
 def _collect(then: Sequence[Next], found: dict[str, Layout]) -> None:
     for one in then:
         if isinstance(one, Emit):

@@ -239,6 +239,7 @@ class KeyedStream(Stream[V], Generic[K, V]):
         **placing: Unpack[Keeping],
     ) -> Table[K, A]:
         """Keep a value per key: ``initial()``, to which each element is added with ``add(value, element)``.
+        ``add`` may change the value and return it: results stay, except parts of them that a ``map`` behind it returns.
 
         With ``merge``, which returns one value for two, elements are combined before they are sent: each task keeps
         partial values for up to 50 ms or 5,000 inputs, and sends one per key. An update of the table then stands for
@@ -256,7 +257,7 @@ class KeyedStream(Stream[V], Generic[K, V]):
         """Call ``f(state, element)``, which returns the key's new state and the element to pass on.
 
         The state of a new key is None; a key whose new state is None is forgotten. The state may be anything that a
-        tuple may carry.
+        tuple may carry. ``f`` may change it, and pass it on itself; what is passed on must not have parts in common.
         """
         return KeyedStream(self.builder, operators.update_state(self.operator, f, **placing))
 
