@@ -49,7 +49,15 @@ class OursLeftOut:
 
 
 def _from_the_users(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from its first frame that is neither ours nor generated; all of it if there is none."""
+    """Return a traceback from its first frame that is neither ours nor generated; all of it if there is none.
+
+    None if a check of ours raised behind generated code: its sentence says it all.
+    """
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(trace)]
+    if all(file.startswith((*_OURS, _GENERATED)) for file in files) and any(
+        file.startswith(_GENERATED) for file in files[:-1]
+    ):
+        return None
     here = trace
     while here is not None:
         if not here.tb_frame.f_code.co_filename.startswith((*_OURS, _GENERATED)):

@@ -122,8 +122,12 @@ RUNS: dict[str, Callable[[Stream[int]], object]] = {
 @pytest.mark.parametrize("name", RUNS)
 def test_a_flat_map_without_results_is_refused_by_a_sentence(name: str) -> None:
     stream = StreamBuilder().source([0]).flat_map(print)  # type: ignore[arg-type]
-    with pytest.raises(TaskFailedError, match=r"flat_map: print returned None; a list or another iterable was"):
+    with pytest.raises(
+        TaskFailedError, match=r"flat_map: print returned None; a list or another iterable was"
+    ) as caught:
         RUNS[name](stream)
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert caught.value.__cause__.__traceback__ is None
 
 
 @pytest.mark.parametrize("name", RUNS)
