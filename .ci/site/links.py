@@ -134,8 +134,11 @@ class Built(HTMLParser):
                 self.links.add(value)
 
 
-def faults(site: Path) -> list[str]:
-    """Return a sentence for each dead link within the site, and for each file that another host would have to serve."""
+def faults(site: Path, root: str = "/") -> list[str]:
+    """Return a sentence for each dead link within the site, and for each file that another host would have to serve.
+
+    ``root``: the path at which the site is served. Only the page 404.html is shown at any depth and names it.
+    """
     pages = {path: Built(path.read_text()) for path in sorted(site.rglob("*.html"))}
     found = []
     for path, built in pages.items():
@@ -148,10 +151,11 @@ def faults(site: Path) -> list[str]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            base = site if path.name == "404.html" else path.parent  # its links begin with a slash
-            target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+            inner = unquote(parts.path)
+            base, inner = (site, inner.removeprefix(root)) if path.name == "404.html" else (path.parent, inner)
+            target = (base / inner).resolve() if parts.path else path  # from another root: not a page of the site
             target = target / "index.html" if target.is_dir() else target
-            if not target.exists():
+            if not (target.is_relative_to(site) and target.exists()):
                 found.append(f"{name}: the link to {link} leads to no page")
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
                 found.append(f"{name}: {link} names no anchor of its page")
@@ -159,5 +163,5 @@ def faults(site: Path) -> list[str]:
 
 
 def on_post_build(config: MkDocsConfig, **kwargs: Any) -> None:
-    for fault in faults(Path(config.site_dir).resolve()):
+    for fault in faults(Path(config.site_dir).resolve(), urlsplit(config.site_url or "/").path):
         LOG.warning("%s", fault)

@@ -180,6 +180,16 @@ def test_the_built_site_is_checked_for_dead_links_and_other_hosts(site: Any, tmp
     ]
 
 
+def test_only_the_page_for_no_page_names_the_path_at_which_the_site_is_served(site: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="/project/b.html">b</a><a href="b.html">b</a>')
+    (tmp_path / "b.html").write_text("<p>b</p>")
+    (tmp_path / "404.html").write_text('<a href="/project/b.html">b</a><a href="/b.html">b</a>')
+    assert site("links").faults(tmp_path, "/project/") == [
+        "404.html: the link to /b.html leads to no page",
+        "a.html: the link to /project/b.html leads to no page",
+    ]
+
+
 def test_a_link_named_by_a_file_is_named_by_the_title_of_its_page(site: Any) -> None:
     titles = {"guides/state.html": "Durable state", "index.html": "What it is"}
     html = (
