@@ -30,13 +30,13 @@ from tupletree._log import event
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec
-from tupletree.errors import InternalError, TopologyError, TupletreeError, UnavailableError, UsageError
+from tupletree.errors import InternalError, TaskFailedError, TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, topology_pb2, worker_pb2_grpc
 
 from .assignment_view import AssignmentView, has_place, view
 from .control_messages import WorkerLost
-from .core.task import Environment, TaskFailedError
+from .core.task import Environment
 from .debugging.controller import DebugController
 from .engine import Engine, local_tasks
 from .execution.found_blocking import log_blocking

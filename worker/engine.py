@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from tupletree.errors import ProtocolError
+from tupletree.errors import ProtocolError, TaskFailedError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
@@ -25,7 +25,6 @@ from .core.ack_updates import AckUpdates
 from .core.batches import Batch, EncodedBatch, Rows, bytes_of, check, decode, encode, sources_of, tasks_of
 from .core.bolt_task import BoltTask
 from .core.spout_task import SpoutTask
-from .core.task import TaskFailedError
 from .execution.bolt_executor import TICK_ORIGIN, BoltExecutor
 from .execution.call_durations import Present
 from .execution.delivery import put_again, put_local, put_remote

@@ -16,6 +16,7 @@ from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.acker.ledger import Ledger
 from tupletree.component import Spout
+from tupletree.errors import TaskFailedError
 from tupletree.outputs import RESERVED_PREFIXES
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.counts import ComponentCounts, counts_of
@@ -26,7 +27,7 @@ from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.bolt_task import BoltTask
 from tupletree.worker.core.spout_task import SpoutTask
-from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
+from tupletree.worker.core.task import Environment, Observer, Task
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.bolt_executor import BoltExecutor
 from tupletree.worker.execution.executor import Executor

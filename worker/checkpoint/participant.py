@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from tupletree._checkpoints.steps import Action, Step
 from tupletree._log import event
-from tupletree.errors import AuthorityError, ProtocolError, TupletreeError
+from tupletree.errors import AuthorityError, ProtocolError, TaskFailedError, TupletreeError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.tuples import Origin, Tuple
 
@@ -31,7 +31,7 @@ from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
 from ..core.collectors import TaskBoltCollector
 from ..core.output_streams import OutBuffer
-from ..core.task import Environment, Task, TaskFailedError
+from ..core.task import Environment, Task
 from ..core.tree_tracker import TreeTracker
 from .barriers import Arrival, Barriers, StepDecision
 from .task_state import Refused, TaskState

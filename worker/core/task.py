@@ -15,7 +15,7 @@ from tupletree._compiled import IS_COMPILED
 from tupletree._signatures import check_returned
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import BasicBolt, Bolt, Component, TopologyContext
-from tupletree.errors import TupletreeError, with_suggestion
+from tupletree.errors import TaskFailedError
 from tupletree.tuples import Origin
 
 from .ack_updates import AckUpdates
@@ -29,26 +29,6 @@ ReportError = Callable[[str, int, BaseException], None]
 Observer = Callable[[str, str, Sequence[Any]], None]
 """A function that receives emitted tuples as (component, stream, values)."""
 Clock = Callable[[], float]
-
-
-class TaskFailedError(TupletreeError):
-    """A component raised an exception, so its worker must end. ``__cause__`` is the component's exception.
-
-    SystemExit counts too: on the thread of a run loop, SystemExit would silently end only that thread.
-
-    ``remedy``: how the component's code fails its input instead. It is named unless the exception is an error of ours,
-    which says by itself what to do.
-    """
-
-    def __init__(self, component_id: str, task_id: int, cause: BaseException, remedy: str = "") -> None:
-        is_users = component_id != "__system" and not isinstance(cause, TupletreeError)
-        then = f": {remedy}" if remedy else ""
-        here = f"; this ends the run, and on a cluster the worker, which is restarted{then}" if is_users else ""
-        super().__init__(f"task {task_id} of component {component_id!r} failed: {with_suggestion(cause)}{here}")
-        self.on_cluster = f"; the worker ends and is restarted{then}" if is_users else ""
-        self.component_id = component_id
-        self.task_id = task_id
-        self.__cause__ = cause
 
 
 @dataclass(frozen=True, slots=True)

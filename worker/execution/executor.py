@@ -12,14 +12,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tupletree.component import remedy_of
-from tupletree.errors import UnregisteredTypeError
+from tupletree.errors import TaskFailedError, UnregisteredTypeError
 from tupletree.tuples import Origin
 
 from ..control_messages import Call
 from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer, join
-from ..core.task import Clock, SetUp, Task, TaskFailedError
+from ..core.task import Clock, SetUp, Task
 from .idle_spouts import IdleWait
 from .inbox import Gate, Inbox, behind
 from .outgoing_batches import RowsRefused

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tupletree.errors import TaskFailedError
+
 from ..core.ack_updates import AckUpdates
-from ..core.task import Clock, TaskFailedError
+from ..core.task import Clock
 from .executor import Executor
 
 Heir = Callable[[Sequence[Executor]], bool]  # takes over the executors that a loop gives up, or returns False

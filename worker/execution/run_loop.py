@@ -30,9 +30,9 @@ import time
 from collections.abc import Sequence
 
 from tupletree._log import event
+from tupletree.errors import TaskFailedError
 
 from ..core.ack_updates import AckUpdates
-from ..core.task import TaskFailedError
 from .early_updates import remainder, so_far
 from .executor import Executor
 from .loop_settings import Heir, LoopSettings

@@ -12,9 +12,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from tupletree.errors import TaskFailedError
+
 from ..core.ack_updates import AckUpdates
 from ..core.batches import EncodedBatch, bytes_of
-from ..core.task import TaskFailedError
 from ..execution.inbox import Gate
 from .acker_links import AckerLinks
 from .linger import Linger

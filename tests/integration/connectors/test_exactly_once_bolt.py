@@ -15,10 +15,9 @@ from tupletree import BasicBolt, TopologyBuilder
 from tupletree.connectors.exactly_once import ExactlyOnceSinkBolt
 from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.sqlite import SqliteSink
-from tupletree.errors import ConfigError, TopologyError
+from tupletree.errors import ConfigError, TaskFailedError, TopologyError
 from tupletree.testing import DevCluster, LocalCluster, wait_until
 from tupletree.topology import Topology
-from tupletree.worker.core.task import TaskFailedError
 
 COLUMNS = {"word": "string", "count": "bigint"}
 ROWS: list[tuple[str, Any]] = [(f"w{number}", number) for number in range(20)]

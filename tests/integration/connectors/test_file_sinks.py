@@ -23,10 +23,9 @@ from tupletree.connectors.formats import Json, Text
 from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.parquet import ParquetLog
 from tupletree.connectors.row_sinks import RowSinkBolt
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import TaskFailedError, UnavailableError, UsageError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.transactional import MemoryTransactionalSpout, SinkCommitter, TransactionalTopologyBuilder
-from tupletree.worker.core.task import TaskFailedError
 
 COLUMNS = {"word": "string", "count": "bigint"}
 ROWS = [(f"w{number}", number) for number in range(200)]

@@ -10,9 +10,9 @@ from postgres_changes_place import ChangesPlace, ChangesServer
 
 from tupletree import Backoff, BasicStatefulBolt, FailedException, TopologyBuilder
 from tupletree.connectors.postgres_changes import PostgresChangesSpout
+from tupletree.errors import TaskFailedError
 from tupletree.testing import LocalCluster
 from tupletree.testing.simulation.external import current, external
-from tupletree.worker.core.task import TaskFailedError
 
 pytestmark = pytest.mark.skipif(bool(ChangesServer.missing()), reason=ChangesServer.missing() or "it is installed")
 ALIGNED = {"topology.state.checkpoint.aligned": True, "topology.state.checkpoint.interval.ms": 100}

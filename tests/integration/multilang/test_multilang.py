@@ -15,11 +15,10 @@ import pytest
 from multilang_programs import NUMBERS_PY, PYSTORM, SPLIT_PY, STORM_PY, UPPER_JS
 
 from tupletree import BasicBolt, Bolt, TopologyBuilder
-from tupletree.errors import ProtocolError, UsageError
+from tupletree.errors import ProtocolError, TaskFailedError, UsageError
 from tupletree.multilang import PYTHON, ShellBolt, ShellSpout
 from tupletree.multilang.messages import decode
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
-from tupletree.worker.core.task import TaskFailedError
 
 OUTPUTS = {"default": ["word"], "lengths": ["length"]}
 

@@ -10,10 +10,9 @@ import pystorm_programs as programs
 import pytest
 
 from tupletree import TopologyBuilder
-from tupletree.errors import UsageError
+from tupletree.errors import TaskFailedError, UsageError
 from tupletree.multilang import PystormBolt, PystormSpout
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pystorm import BatchingBolt, Bolt, ReliableSpout, TicklessBatchingBolt
 from pystorm.spout import Spout
 
 from tupletree import TopologyBuilder
+from tupletree.errors import TaskFailedError
 from tupletree.multilang import PystormBolt, PystormSpout
 from tupletree.multilang.direct_calls import mixins_of_bolt, mixins_of_spout, origin_of
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 
 class Anchoring(Bolt):

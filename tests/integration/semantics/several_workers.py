@@ -13,12 +13,13 @@ from typing import Any
 
 from tupletree import Topology, config
 from tupletree.acker.ledger import Ledger
+from tupletree.errors import TaskFailedError
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
 from tupletree.worker.core.batches import EncodedBatch
 from tupletree.worker.core.batches import tasks_of as targets_of
-from tupletree.worker.core.task import Environment, TaskFailedError
+from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.plan import Plan
 

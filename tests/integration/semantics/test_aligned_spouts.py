@@ -9,8 +9,8 @@ from local_components import Do, DoBasic, Log
 from stateful_scene import ALIGNED, Count, Numbers, counting, sqlite, stored
 
 from tupletree import FailedException, Spout, TopologyBuilder
+from tupletree.errors import TaskFailedError
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from stateful_scene import ALIGNED, Count, Numbers, sevens, sqlite, stored
 
 from tupletree import AsyncBolt, Backoff, FailedException, ReportedFailedException, TopologyBuilder
 from tupletree._event_loop import EventLoop
-from tupletree.errors import EmitError, UsageError
+from tupletree.errors import EmitError, TaskFailedError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
-from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from local_chains import Through
 from local_components import Log
 
 from tupletree import Spout, TopologyBuilder
-from tupletree.errors import EmitError, TopologyError, UsageError
+from tupletree.errors import EmitError, TaskFailedError, TopologyError, UsageError
 from tupletree.streams.chained_spout import chained
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 # Errors that end the worker
 

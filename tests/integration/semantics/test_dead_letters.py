@@ -9,9 +9,8 @@ import pytest
 from local_components import DoBasic, Keep, Log
 
 from tupletree import AsyncBolt, Backoff, BasicBolt, Bolt, FailedException, ReliableSpout, Spout, TopologyBuilder
-from tupletree.errors import TopologyError, UsageError
+from tupletree.errors import TaskFailedError, TopologyError, UsageError
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 QUICK = Backoff(first_s=1, factor=1, max_attempts=3)
 

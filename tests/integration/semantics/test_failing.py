@@ -9,10 +9,9 @@ from local_components import Do, DoBasic, Keep, Log
 from scene import anchoring, order_below
 
 from tupletree import FailedException, ReportedFailedException, Spout, TopologyBuilder
-from tupletree.errors import EmitError, UnregisteredTypeError
+from tupletree.errors import EmitError, TaskFailedError, UnregisteredTypeError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 
 def test_fail_is_heard_at_once_though_other_tuples_of_the_tree_are_pending(cluster: LocalCluster) -> None:

@@ -11,10 +11,10 @@ from local_components import Do, DoBasic, Keep, Log
 
 from tupletree import TopologyBuilder
 from tupletree.declarer import BoltDeclarer
+from tupletree.errors import TaskFailedError
 from tupletree.grouping import CustomGrouping
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 WORDS = [f"word{number % 7}" for number in range(70)]
 

@@ -12,10 +12,9 @@ import pytest
 from local_components import Do, DoBasic, Keep, Log
 
 from tupletree import Spout, Topology, TopologyBuilder
-from tupletree.errors import ConfigError, NameInUseError, NotFoundError, UsageError
+from tupletree.errors import ConfigError, NameInUseError, NotFoundError, TaskFailedError, UsageError
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
-from tupletree.worker.core.task import TaskFailedError
 
 
 class Real(Spout):

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder, bolt
-from tupletree.errors import EmitError, TopologyError
+from tupletree.errors import EmitError, TaskFailedError, TopologyError
 from tupletree.testing import FeederSpout, complete_topology, make_tuple, run_bolt
-from tupletree.worker.core.task import TaskFailedError
 
 
 class Sale(NamedTuple):

@@ -10,8 +10,8 @@ from local_components import Log
 from stateful_scene import ALIGNED
 
 from tupletree import BasicBolt, BasicStatefulBolt, FailedException, TopologyBuilder
+from tupletree.errors import TaskFailedError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology, run_bolt
-from tupletree.worker.core.task import TaskFailedError
 
 
 class Model:

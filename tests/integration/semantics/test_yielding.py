@@ -11,13 +11,12 @@ from local_components import Keep, Log
 from stateful_scene import ALIGNED, Count, counting
 
 from tupletree import BasicBolt, Bolt, FailedException, Spout, TopologyBuilder
-from tupletree.errors import EmitError, TopologyError
+from tupletree.errors import EmitError, TaskFailedError, TopologyError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 from tupletree.transactional import BatchBolt, TransactionalTopologyBuilder
 from tupletree.transactional.memory import MemoryTransactionalSpout
 from tupletree.windows import Count as Tuples
 from tupletree.windows import WindowedBolt
-from tupletree.worker.core.task import TaskFailedError
 
 
 def bolt_of(base: type, **methods: Any) -> Any:

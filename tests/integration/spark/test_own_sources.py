@@ -10,11 +10,10 @@ from local_components import Log
 from local_spark import LOCAL
 from pyspark.sql import DataFrame
 
-from tupletree.errors import EmitError
+from tupletree.errors import EmitError, TaskFailedError
 from tupletree.spark import ForeachBatch, Pipeline, Source
 from tupletree.testing import LocalCluster
 from tupletree.transactional import PartitionCoordinator, PartitionedTransactionalSpout, PartitionEmitter
-from tupletree.worker.core.task import TaskFailedError
 
 pytestmark = pytest.mark.usefixtures("spark")
 

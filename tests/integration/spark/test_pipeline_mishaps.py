@@ -16,12 +16,11 @@ from pyspark.sql import functions as F
 
 from tupletree import BasicBolt
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import UnavailableError
+from tupletree.errors import TaskFailedError, UnavailableError
 from tupletree.spark import ForeachBatch, Pipeline, Sink
 from tupletree.spark.sink import SinkScope
 from tupletree.spark.sources.memory import MemorySource
 from tupletree.testing import LocalCluster
-from tupletree.worker.core.task import TaskFailedError
 
 pytestmark = pytest.mark.usefixtures("spark")
 

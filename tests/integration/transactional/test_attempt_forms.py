@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from attempt_forms import COMPONENTS, SPOUTS, build, expected, sums
 
-from tupletree.errors import EmitError
+from tupletree.errors import EmitError, TaskFailedError
 from tupletree.testing import DevCluster, LocalCluster, wait_until
 from tupletree.transactional import BatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
-from tupletree.worker.core.task import TaskFailedError
 
 FORMS = {
     "carried": (),

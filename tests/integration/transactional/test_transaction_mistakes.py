@@ -12,7 +12,7 @@ from tupletree import BasicBolt
 from tupletree._stores import memory_nodes, node_encoding
 from tupletree._stores.nodes import Create, DeposedError
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import EmitError, ReportedFailedException, TopologyError
+from tupletree.errors import EmitError, ReportedFailedException, TaskFailedError, TopologyError
 from tupletree.testing import LocalCluster
 from tupletree.transactional import layout
 from tupletree.transactional.bolts import BatchBolt, Committer
@@ -26,7 +26,6 @@ from tupletree.transactional.spouts import (
     PartitionEmitter,
     TransactionalSpout,
 )
-from tupletree.worker.core.task import TaskFailedError
 
 
 @pytest.fixture

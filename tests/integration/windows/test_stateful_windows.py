@@ -14,10 +14,9 @@ import pytest
 from local_components import Keep, Log
 
 from tupletree import Spout, StatefulWindowedBolt, Topology, TopologyBuilder, Window
-from tupletree.errors import TopologyError
+from tupletree.errors import TaskFailedError, TopologyError
 from tupletree.testing import LocalCluster
 from tupletree.windows import Count, Duration
-from tupletree.worker.core.task import TaskFailedError
 
 SEEDS = int(os.environ.get("WINDOW_SEEDS", "1"))
 CONF = {"topology.state.checkpoint.interval.ms": 1000, "topology.message.timeout.secs": 1000}

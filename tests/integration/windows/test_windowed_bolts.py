@@ -12,10 +12,9 @@ from local_components import Do, Keep, Log
 
 from tupletree import Bolt, Topology, TopologyBuilder, TopologyContext, Window, WindowedBolt
 from tupletree.component import BoltCollector
-from tupletree.errors import EmitError, TopologyError, UsageError
+from tupletree.errors import EmitError, TaskFailedError, TopologyError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 from tupletree.windows import Count, Duration
-from tupletree.worker.core.task import TaskFailedError
 
 
 class Sums(WindowedBolt):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tupletree import BasicStatefulBolt, FailedException, ReliableSpout, TopologyBuilder
+from tupletree.errors import TaskFailedError
 from tupletree.testing import LocalCluster, wait_until
 from tupletree.testing.simulation.external import external
-from tupletree.worker.core.task import TaskFailedError
 
 ALIGNED = {"topology.state.checkpoint.aligned": True, "topology.state.checkpoint.interval.ms": 20}
 

@@ -15,9 +15,8 @@ from tupletree.cli.main import main
 from tupletree.connectors.files import FileSpout
 from tupletree.connectors.formats import Json
 from tupletree.connectors.sqlite import SqliteSink
-from tupletree.errors import TupletreeError, UsageError
+from tupletree.errors import TaskFailedError, TupletreeError, UsageError
 from tupletree.streams import Stream, StreamBuilder
-from tupletree.worker.core.task import TaskFailedError
 
 HEAD = """from tupletree.streams import StreamBuilder
 builder = StreamBuilder()

@@ -9,11 +9,10 @@ from hand_driven import HandDriven, xors
 from local_components import Do, DoBasic, Log
 
 from tupletree import FailedException, ReportedFailedException, Topology, TopologyBuilder
-from tupletree.errors import UnregisteredTypeError
+from tupletree.errors import TaskFailedError, UnregisteredTypeError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows, encode
-from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import RemoteBatch, not_reached
 
 SOURCE = Origin("spout", 2, "default", ["n"])

@@ -10,10 +10,10 @@ from hand_driven import HandDriven
 from local_components import Do, Log
 
 from tupletree import Spout, Topology, TopologyBuilder, Tuple
+from tupletree.errors import TaskFailedError
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Rows, encode
-from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import RemoteBatch
 
 SOURCE = Origin("spout", 2, "default", ["n"])

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tupletree.errors import UsageError
-from tupletree.worker.core.task import TaskFailedError
+from tupletree.errors import TaskFailedError, UsageError
 from tupletree.worker.launch_file import LaunchFile
 from tupletree.worker.reporting.heartbeats import component_error
 

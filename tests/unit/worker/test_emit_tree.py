@@ -14,10 +14,9 @@ from local_components import Do, Log
 
 from tupletree import Backoff, Spout, TopologyBuilder
 from tupletree._wire.fail_reasons import FailReason, encode
-from tupletree.errors import EmitError, FailedException
+from tupletree.errors import EmitError, FailedException, TaskFailedError
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.spout_task import SpoutTask
-from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.core.trace_filter import Followed, FollowedSpout
 
 Row = tuple[str, Sequence[Any]]

@@ -10,8 +10,8 @@ from hand_driven import apply
 from local_components import Log
 
 from tupletree.acker.ledger import Ledger
+from tupletree.errors import TaskFailedError
 from tupletree.worker.control_messages import ShardsLost, TreeVerdict, VerdictKind, WorkerLost
-from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import ACKERS
 
 

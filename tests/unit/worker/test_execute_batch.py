@@ -9,11 +9,10 @@ from hand_driven import HandDriven, xors
 from local_components import Do, Log
 
 from tupletree import Bolt, TopologyBuilder
-from tupletree.errors import EmitError
+from tupletree.errors import EmitError, TaskFailedError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.core.batches import MULTI, Batch, Row, Rows
-from tupletree.worker.core.task import TaskFailedError
 
 SOURCE = Origin("spout", 2, "default", ["n"])
 

@@ -10,11 +10,11 @@ from hand_driven import HandDriven
 from local_components import Do
 
 from tupletree import BasicBolt, Bolt, Spout, TopologyBuilder
+from tupletree.errors import TaskFailedError
 from tupletree.testing import FeederSpout
 from tupletree.tuples import Origin
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.batches import Batch, Rows
-from tupletree.worker.core.task import TaskFailedError
 
 
 def generator(*_: Any) -> Iterator[list[Any]]:

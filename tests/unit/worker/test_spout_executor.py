@@ -9,8 +9,8 @@ from driven_spout import Numbers, driven, roots_by_message, task_of
 from hand_driven import HandDriven, inits
 from local_components import Log
 
+from tupletree.errors import TaskFailedError
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
-from tupletree.worker.core.task import TaskFailedError
 from tupletree.worker.execution.inbox import ACKERS
 from tupletree.worker.execution.spout_executor import SpoutExecutor
 

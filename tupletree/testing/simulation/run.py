@@ -18,7 +18,7 @@ from tupletree._stores import memory_nodes
 from tupletree._wire.codec import decode_value
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.combiner import CombinerBolt
-from tupletree.errors import NotFoundError
+from tupletree.errors import NotFoundError, TaskFailedError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.replaying_spout import ReplayingSpout
 from tupletree.state.buffered import BufferedState
@@ -35,7 +35,7 @@ from tupletree.v1 import topology_pb2
 from tupletree.windows import WindowedBolt
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.core.spout_task import SpoutTask
-from tupletree.worker.core.task import Task, TaskFailedError
+from tupletree.worker.core.task import Task
 
 KINDS: Final = ("kill", "drop", "delay", "reorder")
 OWN: Final[Mapping[str, Any]] = {

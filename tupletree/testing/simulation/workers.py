@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tupletree.errors import named
+from tupletree.errors import TaskFailedError, named
 from tupletree.parallelism import ExecutorTasks
 from tupletree.testing.simulation.network import Acker, Peers
 from tupletree.testing.simulation.timeline import Timeline
@@ -21,7 +21,7 @@ from tupletree.worker.builder import build_executors, origins
 from tupletree.worker.control_messages import Control
 from tupletree.worker.core.ack_updates import AckUpdates
 from tupletree.worker.core.batches import Batch, EncodedBatch, Rows, bytes_of, encode, sources_of, tasks_of
-from tupletree.worker.core.task import Environment, Observer, Task, TaskFailedError
+from tupletree.worker.core.task import Environment, Observer, Task
 from tupletree.worker.execution.delivery import put_local, put_remote
 from tupletree.worker.execution.executor import Executor
 from tupletree.worker.execution.inbox import Gate, RemoteBatch
