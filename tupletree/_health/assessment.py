@@ -225,9 +225,9 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
             what = f"{plural(one.unheard, 'failed message')} given up: the spout does not override fail"
             yield Fault("warning", "trees.given_up", name, f"{where}: {what}", describe, topology_id, one.id)
         if one.capacity >= SATURATED:
-            remedy = "most of its tuples fail: mend that first" if one.failed > one.acked else "add executors"
+            remedy, command = (_failing(one), errors) if one.failed > one.acked else ("add executors", describe)
             sentence = f"{where}: its busiest executor is busy {one.capacity:.0%} of the time; {remedy}"
-            yield Fault("warning", "component.saturated", name, sentence, describe, topology_id, one.id)
+            yield Fault("warning", "component.saturated", name, sentence, command, topology_id, one.id)
         if one.is_congested:
             sentence = f"{where}: congested: its senders wait"
             yield Fault("warning", "component.congested", name, sentence, describe, topology_id, one.id)
@@ -239,6 +239,12 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
         message = one_line(latest.message or latest.traceback)
         sentence = f"topology '{name}', {latest.component_id}: reported an error{times}: {message}"
         yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
+
+
+def _failing(component: ComponentFacts) -> str:
+    """Return the remedy for a saturated component of whose tuples most or all fail."""
+    share = "most" if component.acked else "all"
+    return f"{share} of its tuples fail, with more executors, too: mend what its errors or the dead letters show"
 
 
 def _standstills(topology: TopologyFacts) -> Iterator[Fault]:

@@ -150,8 +150,15 @@ def test_what_was_lately_is_worth_a_warning_and_no_fault() -> None:
     assert [one.kind for one in busy.notes] == ["tuples.failed", "component.saturated", "component.congested"]
     assert busy.notes[0].sentence == "topology 'words', c: 1 tuple failed in the last ten minutes"
     assert busy.notes[1].sentence.endswith("is busy 95% of the time; add executors")
+    assert busy.notes[1].command == "tupletree describe words"
     failing = verdict(topology(figures={"failed": 90, "acked": 1, "capacity": 0.95}))
-    assert failing.notes[1].sentence.endswith("of the time; most of its tuples fail: mend that first")
+    assert failing.notes[1].sentence == (
+        "topology 'words', c: its busiest executor is busy 95% of the time; most of its tuples fail, with more "
+        "executors, too: mend what its errors or the dead letters show"
+    )
+    assert failing.notes[1].command == "tupletree errors words"
+    only_failing = verdict(topology(figures={"failed": 90, "acked": 0, "capacity": 0.95}))
+    assert "; all of its tuples fail, with more executors, too: mend" in only_failing.notes[1].sentence
     assert verdict(topology(figures={"capacity": 0.89})).notes == ()
 
 
