@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Final
 
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import end_all
-from tupletree._devcluster.plan import ClusterPlan
+from tupletree._devcluster.plan import ClusterPlan, Listener
 from tupletree._devcluster.restarts import RestartSchedule
 from tupletree._devcluster.running import RunningCluster, RunOn, run_here
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
@@ -24,6 +24,7 @@ from tupletree.errors import TupletreeError, UnavailableError, UsageError
 _LOOK_EVERY_S: Final = 0.25
 _WORKERS_STOP_S: Final = 5.0
 _DAEMONS_STOP_S: Final = 2.0
+_OTHER_PORTS_STEP: Final = 1000  # from ports that are in use to those to use instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,38 @@ Event = DaemonDied | DaemonRestarted
 
 
 def check_ports(plan: ClusterPlan, run: RunOn = run_here) -> None:
-    """Raise UnavailableError if a port of the plan is in use, naming the process that needs the port."""
-    for name, host, port, who, key in plan.listeners():
-        try:
-            run(name, lambda host=host, port=port: bind(host, port).close())  # type: ignore[misc]
-        except UsageError as error:
-            remedy = f"set the key {key} to another port (on the command line: -c {key}=PORT)"
-            raise UnavailableError(f"{error}, and {who} needs it; {remedy}") from error
+    """Raise UnavailableError if ports of the plan are in use, naming who needs them and options with free ports."""
+    listeners = list(plan.listeners())
+    refused = [(one, why) for one in listeners if (why := _refusal(one, one.port, run))]
+    if not refused:
+        return
+    planned = {one.port for one in listeners}
+    options = []
+    for key in dict.fromkeys(one.key for one, _ in refused):
+        first = _free_port([one for one in listeners if one.key == key], planned, run)
+        options += [] if first is None else [f"-c {key}={first}"]
+    said = ", ".join(f"{why}, and {one.who} needs it" for one, why in refused)
+    raise UnavailableError(f"{said}; add {' '.join(options)} to the command" if options else said)
+
+
+def _refusal(listener: Listener, port: int, run: RunOn) -> str:
+    """Return why the listener cannot have a port; "" if it can."""
+    try:
+        run(listener.name, lambda: bind(listener.host, port).close())
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _free_port(listeners: Sequence[Listener], planned: Set[int], run: RunOn) -> int | None:
+    """Return a value for the key of these listeners with which all their ports are free; None if none was found."""
+    ports = [one.port for one in listeners]
+    for step in range(_OTHER_PORTS_STEP, 65_536 - max(ports), _OTHER_PORTS_STEP):
+        if planned.isdisjoint(port + step for port in ports) and not any(
+            _refusal(one, one.port + step, run) for one in listeners
+        ):
+            return min(ports) + step
+    return None
 
 
 @contextmanager

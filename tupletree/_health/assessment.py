@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from tupletree._compiled import cost_of
 from tupletree._health.errors import latest_of_each
-from tupletree._health.facts import AckerFacts, SupervisorFacts, TopologyFacts
+from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree._health.statuses import one_line, plural, remarks, stalls, troubles
 from tupletree._wire.statuses import decode_status
 from tupletree.v1 import supervisor_pb2

@@ -128,7 +128,10 @@ def _ports(conf: Mapping[str, Any]) -> Iterator[Finding]:
         check_ports(plan_with_fixed_ports("dev", Size(), conf, {}))
     except TupletreeError as error:
         yield Finding(
-            "ports", "warning", f"`tupletree dev` cannot start: {error}", "end what uses the port, or set the key"
+            "ports",
+            "warning",
+            f"`tupletree dev` cannot start: {error}",
+            "end what uses the port, or choose another one so",
         )
     else:
         yield Finding("ports", "ok", "those of `tupletree dev` are free")

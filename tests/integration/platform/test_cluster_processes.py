@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -18,11 +19,14 @@ import pytest
 
 from tupletree._devcluster.foreground import DaemonDied, DaemonRestarted, Foreground, check_ports, lock_directory
 from tupletree._devcluster.guard import processes_of
-from tupletree._devcluster.plan import ClusterPlan, Size, plan_with_ports
+from tupletree._devcluster.plan import ClusterPlan, Size, plan_with_fixed_ports, plan_with_ports
 from tupletree._devcluster.running import RunningCluster
 from tupletree._net import ReservedPorts, bind
+from tupletree.config import load, load_explicit
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing.wait import wait_until
+
+PORTS = ("port", "http.port")
 
 
 @pytest.fixture
@@ -142,10 +146,43 @@ def test_a_port_in_use_is_named_before_anything_starts(plan: ClusterPlan) -> Non
         taken.listen()
         with pytest.raises(UnavailableError) as refused:
             check_ports(plan)
-    assert str(refused.value) == (
-        f"port {port} on 127.0.0.1 is in use, and acker-0 needs it; "
-        "set the key acker.http.port to another port (on the command line: -c acker.http.port=PORT)"
+    assert re.fullmatch(
+        rf"port {port} on 127\.0\.0\.1 is in use, and acker-0 needs it; add -c acker\.http\.port=\d+ to the command",
+        str(refused.value),
     )
+    os.rmdir(plan.directory)
+
+
+def test_a_cluster_fits_with_the_options_that_a_refusal_names(plan: ClusterPlan) -> None:
+    keys = ("zookeeper.port", *(f"{role}.{port}" for role in ("nimbus", "supervisor", "acker") for port in PORTS))
+
+    def planned(options: list[str]) -> ClusterPlan:
+        return plan_with_fixed_ports(plan.directory, Size(slots=1), load(None, options), load_explicit(None, options))
+
+    with contextlib.ExitStack() as stack:
+        ports = ReservedPorts()
+        stack.callback(ports.release)
+        given = [f"{key}={port}" for key, port in zip([*keys, "supervisor.slots.ports"], ports.reserve(8), strict=True)]
+        nimbus, slot = (int(given[number].partition("=")[2]) for number in (1, 7))
+        with bind("127.0.0.1", nimbus) as one, bind("127.0.0.1", slot) as other:
+            one.listen()
+            other.listen()
+            with pytest.raises(UnavailableError) as refused:
+                check_ports(planned(given))
+            options = re.findall(r"-c (\S+)", str(refused.value))
+            assert [option.partition("=")[0] for option in options] == ["nimbus.port", "supervisor.slots.ports"]
+            assert str(refused.value) == (
+                f"port {nimbus} on 127.0.0.1 is in use, and nimbus-0 needs it, port {slot} on 127.0.0.1 is in use, and "
+                f"a worker of supervisor-0 needs it; add -c {options[0]} -c {options[1]} to the command"
+            )
+            check_ports(planned([*given, *options]))
+    os.rmdir(plan.directory)
+
+
+def test_an_address_of_another_machine_gets_no_advice_about_ports(plan: ClusterPlan) -> None:
+    elsewhere = with_conf(plan, **{"bind.host": "192.0.2.1"})
+    with pytest.raises(UnavailableError, match=r"it is not an address of this machine, and acker-0 needs it$"):
+        check_ports(elsewhere)
     os.rmdir(plan.directory)
 
 
