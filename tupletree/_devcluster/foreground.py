@@ -24,6 +24,7 @@ from tupletree.errors import TupletreeError, UnavailableError, UsageError
 _LOOK_EVERY_S: Final = 0.25
 _WORKERS_STOP_S: Final = 5.0
 _DAEMONS_STOP_S: Final = 2.0
+_LOWEST_PORT: Final = 1024  # without privileges
 _OTHER_PORTS_STEP: Final = 1000  # from ports that are in use to those to use instead
 
 
@@ -61,8 +62,11 @@ def check_ports(plan: ClusterPlan, run: RunOn = run_here) -> None:
     planned = {one.port for one in listeners}
     options = []
     for key in dict.fromkeys(one.key for one, _ in refused):
-        first = _free_port([one for one in listeners if one.key == key], planned, run)
-        options += [] if first is None else [f"-c {key}={first}"]
+        own = [one for one in listeners if one.key == key]
+        step = _free_step(own, planned, run)
+        if step:
+            planned |= {one.port + step for one in own}
+            options.append(f"-c {key}={min(one.port for one in own) + step}")
     said = ", ".join(f"{why}, and {one.who} needs it" for one, why in refused)
     raise UnavailableError(f"{said}; add {' '.join(options)} to the command" if options else said)
 
@@ -76,15 +80,16 @@ def _refusal(listener: Listener, port: int, run: RunOn) -> str:
     return ""
 
 
-def _free_port(listeners: Sequence[Listener], planned: Set[int], run: RunOn) -> int | None:
-    """Return a value for the key of these listeners with which all their ports are free; None if none was found."""
+def _free_step(listeners: Sequence[Listener], planned: Set[int], run: RunOn) -> int:
+    """Return how far to move the ports of these listeners, so that all are free; 0 if nothing was found."""
     ports = [one.port for one in listeners]
-    for step in range(_OTHER_PORTS_STEP, 65_536 - max(ports), _OTHER_PORTS_STEP):
-        if planned.isdisjoint(port + step for port in ports) and not any(
-            _refusal(one, one.port + step, run) for one in listeners
-        ):
-            return min(ports) + step
-    return None
+    above = range(_OTHER_PORTS_STEP, 65_536 - max(ports), _OTHER_PORTS_STEP)
+    below = range(-_OTHER_PORTS_STEP, _LOWEST_PORT - min(ports) - 1, -_OTHER_PORTS_STEP)
+    for step in (*above, *below):
+        is_planned = not planned.isdisjoint(port + step for port in ports)
+        if not is_planned and not any(_refusal(one, one.port + step, run) for one in listeners):
+            return step
+    return 0
 
 
 @contextmanager

@@ -127,11 +127,7 @@ def _ports(conf: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         check_ports(plan_with_fixed_ports("dev", Size(), conf, {}))
     except TupletreeError as error:
-        yield Finding(
-            "ports",
-            "warning",
-            f"`tupletree dev` cannot start: {error}",
-            "end what uses the port, or choose another one so",
-        )
+        said = f"`tupletree dev` cannot start: {error}"
+        yield Finding("ports", "warning", said, "end what uses the port, or add the option")
     else:
         yield Finding("ports", "ok", "those of `tupletree dev` are free")
