@@ -167,7 +167,8 @@ class Driver:
         self._is_closing.set()
         self._cancels.submit(self._interrupt_all)
         self._commits.submit(self._end)
-        self._has_ended.wait(CLOSE_S)
+        if self._has_ended.wait(CLOSE_S):
+            self._commits.close(CLOSE_S)  # its thread has nothing more to do than to end
 
     def _interrupt_all(self) -> None:
         while not self._has_ended.wait(0.2):
@@ -188,9 +189,8 @@ class Driver:
                     event(log, "pipeline.sink_not_closed", sink=type(sink).__name__, cause=error)
             session.release()
         self._has_ended.set()
-        self._cancels.close(0.0)
-        self._looks.close(0.0)
-        self._commits.close(0.0)
+        for threads in (self._cancels, self._looks, self._commits):
+            threads.close(0.0)
 
     def refresh(self) -> None:
         """Refresh the links to Spark's UI, and again cancel running jobs of attempts that are over."""

@@ -109,6 +109,7 @@ def test_nothing_of_a_pipeline_stays_in_a_session_that_goes_on(spark: SparkSessi
         cluster.submit("odd", Odd(lambda batch: batch, done).topology(), CONF)
         cluster.wait_until(lambda: len(done.txids) >= 3, timeout=60)
     context = spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker hears of the ends of jobs later than their threads
     assert list(context.statusTracker().getActiveJobsIds()) == []
     assert context._jsc.getPersistentRDDs().isEmpty()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(("spark-job", "spark-commit"))]
