@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import signal
 import threading
@@ -85,7 +86,7 @@ def _free_step(listeners: Sequence[Listener], planned: Set[int], run: RunOn) -> 
     ports = [one.port for one in listeners]
     above = range(_OTHER_PORTS_STEP, 65_536 - max(ports), _OTHER_PORTS_STEP)
     below = range(-_OTHER_PORTS_STEP, _LOWEST_PORT - min(ports) - 1, -_OTHER_PORTS_STEP)
-    for step in (*above, *below):
+    for step in itertools.chain(above, below):
         is_planned = not planned.isdisjoint(port + step for port in ports)
         if not is_planned and not any(_refusal(one, one.port + step, run) for one in listeners):
             return step
