@@ -62,7 +62,7 @@ def _lines(error: BaseException) -> str:
 
     Kept by places in code: the same failure comes again and again, and a line's number has to be searched.
     """
-    places = []
+    places: list[int] = []
     step = error.__traceback__
     while step is not None:
         places += (id(step.tb_frame.f_code), step.tb_lasti)
