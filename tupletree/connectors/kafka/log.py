@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import Any, ClassVar, Final
 
 from tupletree.connectors.arguments import check_flag, check_seconds
@@ -193,6 +194,12 @@ class KafkaLog(LogSource):
         return f"<{type(self).__name__} {', '.join(self.topics)} of {self.bootstrap_servers}>"
 
 
+_headers_of: Final = methodcaller("headers")
+"""Reads the headers of a message, once. For a name that is not UTF-8, the client sets an exception and yet returns a
+list with holes. CPython does not look for that exception where a call of its own has become hot: such a call would go
+on with the list, and the process ends at some time. Calls from C, as this one, are always checked."""
+
+
 def plain_record_of(message: Any) -> LogRecord:
     """Return a message of the client as a record without metadata."""
     offset = message.offset()
@@ -207,7 +214,7 @@ def record_of(message: Any) -> LogRecord:
     offset = message.offset()
     kind, time_ms = message.timestamp()
     try:
-        headers = message.headers() or []
+        headers = _headers_of(message) or []
     except (SystemError, UnicodeDecodeError):
         headers = None
     metadata = (
