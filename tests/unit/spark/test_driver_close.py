@@ -46,12 +46,13 @@ def switching_often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def commit_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("spark-commit")]
+def commit_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("spark-commit")}
 
 
 def test_the_thread_that_commits_has_ended_when_close_returns(switching_often: None) -> None:
     conf = {"spark.remote": "sc://nowhere", "spark.master": "local[1]"}  # which exclude each other: there is no session
+    others = commit_threads()  # of drivers that other tests closed while a session was being opened
     for _ in range(CLOSES):
         Driver("id", Pipeline(), False, conf, 2, Unheard()).close()
-        assert commit_threads() == []
+        assert commit_threads() <= others
