@@ -103,7 +103,7 @@ def search(
             for line, offset, is_hit in zip(lines, offsets, hits, strict=True):
                 if is_hit and found == query.max_matches:
                     yield from context.rest()
-                    yield End(searched, f"there are more than {found} matches")
+                    yield End(searched, f"there are more matches; the limit is {found}")
                     return
                 found += is_hit
                 yield from context.add_line(path.name, line, offset, is_hit)

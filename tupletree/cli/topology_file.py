@@ -34,7 +34,7 @@ def load_topology(
     path, name = _split(argument)
     if path.suffix.lower() in YAML:
         if name != DEFAULT_CALLABLE:
-            raise UsageError(f"{path} is YAML and has no callable '{name}'")
+            raise UsageError(f"{path} is YAML, without functions: leave ':{name}' out")
         return _of_yaml(path, filter_file, env_filter)
     if filter_file is not None or env_filter:
         raise UsageError(f"--filter and --env-filter are for topologies in YAML, and {path} is none")
@@ -104,7 +104,7 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and callable(v)}
     others = [n for n, v in own.items() if n[0] != "_" and (_makes_topology(v) or not isinstance(v, type))]
     hint = f"; it defines {', '.join(sorted(others))}" if others else ""
-    raise UsageError(f"{path} has no callable '{name}' that returns a topology{hint}")
+    raise UsageError(f"{path} has no '{name}' that is a topology or a function that returns one{hint}")
 
 
 def _line_to_write(module: ModuleType, name: str) -> str:

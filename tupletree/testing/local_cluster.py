@@ -15,7 +15,7 @@ from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stores import memory_nodes
 from tupletree.config import TopologyConf
 from tupletree.errors import NameInUseError, NotFoundError, UsageError
-from tupletree.testing.counts import ComponentCounts
+from tupletree.testing.counts import ComponentCounts, progress_lines
 from tupletree.testing.local_topology import STEP_S, LocalTopology
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology, check_topology_name
@@ -172,7 +172,8 @@ class LocalCluster:
         """Wait until ``predicate()`` is true, and return its result.
 
         Raises:
-            TimeoutError: the predicate is not true after ``timeout`` seconds (of real time).
+            TimeoutError: the predicate is not true after ``timeout`` seconds (of real time). Its notes say what each
+                component has done by then, and which errors were reported.
             TaskFailedError: a component raised.
         """
 
@@ -181,7 +182,12 @@ class LocalCluster:
                 topology.raise_failure()
             return predicate()
 
-        return wait_until(holds, timeout)
+        try:
+            return wait_until(holds, timeout, what=getattr(predicate, "__qualname__", repr(predicate)))
+        except TimeoutError as error:
+            for name, topology in self._topologies.items():
+                error.add_note("\n".join(progress_lines(name, topology.counts, topology.statuses, topology.errors)))
+            raise
 
     def finish(self, name: str, timeout: float = 10) -> None:
         """After all sources have come to their end: emit what waits for time, as windows of streams do, and process it.

@@ -12,7 +12,14 @@ import pytest
 from local_components import Do, DoBasic, Keep, Log
 
 from tupletree import Spout, Topology, TopologyBuilder
-from tupletree.errors import ConfigError, NameInUseError, NotFoundError, TaskFailedError, UsageError
+from tupletree.errors import (
+    ConfigError,
+    NameInUseError,
+    NotFoundError,
+    ReportedFailedException,
+    TaskFailedError,
+    UsageError,
+)
 from tupletree.outputs import direct
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
@@ -244,6 +251,38 @@ def test_wait_until_returns_what_its_predicate_returned(cluster: LocalCluster) -
     assert cluster.wait_until(lambda: "yes") == "yes"
     with pytest.raises(TimeoutError):
         cluster.wait_until(lambda: False, 0.05)
+
+
+def test_a_wait_in_vain_says_what_the_components_have_done_and_reported(cluster: LocalCluster) -> None:
+    feeder = FeederSpout(["number"])
+
+    def refuse(tup: Any, collector: Any) -> None:
+        raise ReportedFailedException(f"{tup['number']} is too much")
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", feeder)
+    builder.set_bolt("refuse", DoBasic(refuse, ["x"])).shuffle_grouping("numbers")
+    builder.set_bolt("nothing", DoBasic()).shuffle_grouping("refuse")
+    cluster.submit("t", builder.create_topology())
+    for number in range(5):
+        feeder.feed([number], msg_id=number)
+    cluster.wait_quiet()
+
+    def is_done() -> bool:
+        return False
+
+    with pytest.raises(TimeoutError, match=r"is_done: not true within 0\.05 s") as caught:
+        cluster.wait_until(is_done, 0.05)
+    assert caught.value.__notes__ == [
+        "topology 't' so far:\n"
+        "  nothing: nothing\n"
+        "  numbers: emitted 5, failed 5\n"
+        "  refuse: executed 5, failed 5\n"
+        "  5 errors were reported; the last 3 are:\n"
+        "  refuse reported ReportedFailedException: 2 is too much\n"
+        "  refuse reported ReportedFailedException: 3 is too much\n"
+        "  refuse reported ReportedFailedException: 4 is too much"
+    ]
 
 
 def test_counts_are_those_of_the_components_of_the_user() -> None:

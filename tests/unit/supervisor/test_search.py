@@ -61,7 +61,7 @@ def test_matches_that_are_neighbours_show_each_other(tmp_path: Path) -> None:
 def test_it_says_when_there_is_more(logs: list[Path]) -> None:
     matches, end = found(logs, Query("o", max_matches=1))
     assert [one.line for one in matches] == ["one"]
-    assert end.incomplete == "there are more than 1 matches"
+    assert end.incomplete == "there are more matches; the limit is 1"
     assert found(logs, Query("three", max_matches=1))[1].incomplete == ""
 
 
