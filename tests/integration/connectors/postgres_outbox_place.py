@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -33,11 +34,19 @@ class OutboxServer(PostgresServer):
         return [*super().command(), *(part for setting in settings for part in ("-c", setting))]
 
     def kill_all(self) -> None:
-        """End all its processes with SIGKILL, as a machine that dies."""
-        for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.stop()
+        """End all its processes with SIGKILL, as a machine that dies, and wait until they have ended.
+
+        One that is left, even for a moment, holds the shared memory, and the server refuses to start again.
+        """
+        os.kill(self.processes()[0], signal.SIGSTOP)  # it starts no other process any more
+        with contextlib.ExitStack() as ended:
+            for pid in self.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    process = os.pidfd_open(pid)
+                    ended.callback(os.close, process)
+                    ended.callback(select.select, [process], [], [], 30)
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+            self.stop()
 
     def url_at(self, port: int) -> str:
         return f"postgresql://tupletree@127.0.0.1:{port}/postgres"
