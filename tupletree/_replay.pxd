@@ -17,15 +17,15 @@ cdef class Replay:
     cdef public object retry
     cdef public Lane lane
     cdef public double due_s
-    cdef long long _waits
-    cdef list _waiting
+    cdef long long _waits, _most_attempts
+    cdef list _waiting, _pauses_s
 
     cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)
     @cython.locals(lane=Lane, number=cython.longlong, live=set)
     cpdef bint done(self, Pending pending) except -1
     cpdef bint failed(self, Pending pending, reason, double now_s) except -1
     cpdef bint count_attempt(self, Pending pending, reason) except -1
-    @cython.locals(pause_s=double)
+    @cython.locals(pause_s=double, attempts=cython.longlong)
     cpdef wait(self, Pending pending, double now_s)
     @cython.locals(pending=Pending)
     cpdef Pending pop_due(self, double now_s)

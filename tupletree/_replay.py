@@ -25,10 +25,12 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
+
+_FIRST_ATTEMPTS: Final = range(1, 16)
 
 
 class Lane:
@@ -105,6 +107,9 @@ class Replay:
         """The lane of messages that are begun without one."""
         self.due_s = math.inf
         """When the next message is to be emitted again; infinity if none waits."""
+        # A class of the user's own may have pauses that differ each time.
+        self._pauses_s = list(map(retry.pause_s, _FIRST_ATTEMPTS)) if type(retry) is Backoff else []
+        self._most_attempts = retry.max_attempts or 0  # 0: without limit
         self._waits = 0
         self._waiting: list[tuple[float, int, int, Pending]] = []
 
@@ -173,11 +178,12 @@ class Replay:
             return False
         pending.attempts += 1
         pending.reason = reason
-        return reason.is_final or self.retry.is_last(pending.attempts)
+        return not reason.retry or 0 < self._most_attempts <= pending.attempts
 
     def wait(self, pending: Pending, now_s: float) -> None:
         """Queue a message, to be emitted again after its pause."""
-        pause_s = self.retry.pause_s(max(1, pending.attempts))
+        attempts = max(1, pending.attempts)
+        pause_s = self._pauses_s[attempts - 1] if attempts <= len(self._pauses_s) else self.retry.pause_s(attempts)
         self._waits += 1  # no two entries are equal, so that no messages are compared
         heapq.heappush(self._waiting, (now_s + pause_s, pending.number, self._waits, pending))
         self.due_s = self._waiting[0][0]

@@ -86,7 +86,7 @@ class ReplayingSpout(Spout):
     def fail_because(self, msg_id: Any, reason: FailReason | None) -> None:
         """Called by the framework when a message's tree failed. ``reason``: None if it was lost with a process."""
         pending: Pending = msg_id
-        replay = self._replay
+        replay = self._replay if self._kept is None else self._kept
         if pending.stream == self.dead_letters:
             replay.wait(pending, self.context.clock())  # it is a letter already
         elif replay.failed(pending, reason, self.context.clock()):

@@ -29,8 +29,8 @@ MAX_WAITING_BYTES: Final = 4_000_000
 
 _MAX_STEPS: Final = 10
 
-_MAX_KNOWN: Final = 256
-_known: Final[dict[tuple[int, ...], tuple[str, Sequence[CodeType]]]] = {}
+_MAX_PLACES: Final = 256
+_MAX_REASONS: Final = 16  # of one place
 
 _MAX_TEXT: Final = 700  # characters: at most 2,800 bytes of error and traceback each would not fit both
 
@@ -49,35 +49,49 @@ class FailReason(NamedTuple):
         """Return the reason of a tuple that a task fails because of an error, if any."""
         if not isinstance(error, BaseException):
             return FailReason(component, task, error or "")
-        return FailReason(component, task, named(error), _lines(error), getattr(error, "retry", True) is not False)
+        what = component, task, named(error), getattr(error, "retry", True) is not False
+        place = _place(error.__traceback__)
+        reason = place.reasons.get(what)
+        if reason is None:
+            if len(place.reasons) >= _MAX_REASONS:  # each with a text of its own
+                place.reasons.clear()
+            component, task, text, retry = what
+            reason = place.reasons[what] = FailReason(component, task, text, place.lines, retry)
+        return reason
 
-    @property
-    def is_final(self) -> bool:
-        """True if no further attempt is to be made."""
-        return not self.retry
+
+class _Place(NamedTuple):
+    """Where errors were raised: the lines of their traceback, as Python prints it, and the newest reasons."""
+
+    lines: str
+    codes: Sequence[CodeType]  # must live as long as their ids are a key
+    reasons: dict[tuple[str, int, str, bool], FailReason]
 
 
-def _lines(error: BaseException) -> str:
-    """Return the traceback of an error, as Python prints it. The module ``traceback`` would check each file: 100 us.
+_known: Final[dict[tuple[int, ...], _Place]] = {}
+
+
+def _place(trace: TracebackType | None) -> _Place:
+    """Return the place of a traceback. The module ``traceback`` would check each file, for 100 us.
 
     Kept by places in code: the same failure comes again and again, and a line's number has to be searched.
     """
     places: list[int] = []
-    step = error.__traceback__
+    step = trace
     while step is not None:
         places += (id(step.tb_frame.f_code), step.tb_lasti)
         step = step.tb_next
     key = tuple(places[-2 * _MAX_STEPS :])
     known = _known.get(key)
     if known is None:
-        if len(_known) >= _MAX_KNOWN:
+        if len(_known) >= _MAX_PLACES:
             _known.clear()
-        known = _known[key] = _formatted(error.__traceback__)
-    return known[0]
+        known = _known[key] = _Place(*_formatted(trace), {})
+    return known
 
 
 def _formatted(trace: TracebackType | None) -> tuple[str, Sequence[CodeType]]:
-    """Return the lines of a traceback, and its code, which must live as long as its id is a key."""
+    """Return the lines of a traceback, and its code."""
     text, codes = [], []
     while trace is not None:
         code, number = trace.tb_frame.f_code, trace.tb_lineno

@@ -43,7 +43,7 @@ def test_the_reason_of_an_exception_names_it_and_where_it_was_raised() -> None:
     except FailedException as error:
         reason = FailReason.of("enrich", 4, error)
     assert (reason.component, reason.task, reason.error) == ("enrich", 4, "FailedException: no such customer")
-    assert "in lookup" in reason.traceback and reason.is_final
+    assert "in lookup" in reason.traceback and not reason.retry
     assert FailReason.of("enrich", 4, "too late") == FailReason("enrich", 4, "too late")
     assert FailReason.of("enrich", 4, None) == FailReason("enrich", 4)
 
@@ -69,6 +69,20 @@ def test_each_reason_has_the_lines_of_its_own_code() -> None:
         scope: dict[str, Any] = {"FailedException": FailedException}
         exec(compile("def made(number):\n    raise FailedException(number)", f"made-{number}.py", "exec"), scope)
         assert f'"made-{number}.py", line 2, in made' in lines(scope["made"], number)
+
+
+def test_reasons_of_one_place_differ_in_text_task_and_retry() -> None:
+    def reason(task: int, text: str, *, retry: bool) -> FailReason:
+        try:
+            raise FailedException(text, retry=retry)
+        except FailedException as error:
+            return FailReason.of("step", task, error)
+
+    for number in range(100):  # more than are kept of a place
+        for retry in (True, False):
+            told = reason(number % 3, f"number {number}", retry=retry)
+            assert told[:3] == ("step", number % 3, f"FailedException: number {number}") and told.retry is retry
+    assert reason(1, "the same", retry=True) is reason(1, "the same", retry=True)
 
 
 def test_the_end_of_a_long_traceback_is_kept() -> None:

@@ -36,6 +36,21 @@ def test_a_final_failure_is_given_up_at_once() -> None:
     assert replay.failed(one, FINAL, now_s=0)
 
 
+def test_the_pauses_are_those_of_the_retries_for_any_number_of_attempts() -> None:
+    class Drawn(Backoff):
+        """Pauses that a person's own class computes anew each time."""
+
+        def pause_s(self, attempts: int) -> float:
+            return attempts / 7
+
+    for retry in (Backoff(first_s=0.001, factor=1.5, max_s=7, max_attempts=None), Drawn(max_attempts=None)):
+        replay = Replay(retry)
+        [one] = begin(replay, 1)
+        for attempts in range(1, 40):
+            assert not replay.failed(one, BAD, now_s=0)
+            assert replay.due_s == retry.pause_s(attempts) and replay.pop_due(replay.due_s) is one
+
+
 def test_a_tree_lost_with_a_process_is_no_attempt() -> None:
     replay = Replay(RETRY)
     [one] = begin(replay, 1)

@@ -162,7 +162,7 @@ class WebhookSpout(ReplayingSpout):
 
     def _give_up(self, pending: Pending) -> None:
         reason = pending.reason
-        is_final = self.dead_letters is not None or (reason is not None and reason.is_final)
+        is_final = self.dead_letters is not None or (reason is not None and not reason.retry)
         self._answers[pending] = GIVEN_UP if is_final else FAILED
         super()._give_up(pending)
 
