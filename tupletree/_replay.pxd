@@ -29,4 +29,5 @@ cdef class Replay:
     cpdef wait(self, Pending pending, double now_s)
     @cython.locals(pending=Pending)
     cpdef Pending pop_due(self, double now_s)
+    cpdef bint may_read(self, Py_ssize_t max_ahead) except -1
     cdef _set_due(self)

@@ -30,6 +30,9 @@ from typing import Any, Final
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 
+MAX_WAITING: Final = 100_000
+"""The number of waiting messages from which on no new ones are read: their rows are stored, and all may fail."""
+
 _FIRST_ATTEMPTS: Final = range(1, 16)
 
 
@@ -196,6 +199,10 @@ class Replay:
             if pending.is_live:
                 return pending
         return None
+
+    def may_read(self, max_ahead: int) -> bool:
+        """True if another message may be begun without a lane."""
+        return len(self.lane) < max_ahead and len(self._waiting) < MAX_WAITING
 
     @property
     def waiting(self) -> int:

@@ -60,7 +60,8 @@ class ReliableSpout(ReplayingSpout):
     Attributes:
         retry: the number of attempts, by default unlimited, and the pauses between them. Messages whose trees are lost
             with a worker or an acker are emitted again, without counting. See also ``set_retry``, ``set_dead_letters``.
-        max_ahead: the maximum number of messages read after the oldest that is not processed.
+        max_ahead: the maximum number of messages read after the oldest that is not processed. None is read either
+            while 100,000 failed ones wait to be emitted again.
         commit_interval_s: the minimum number of seconds between calls of ``commit``.
         reconnect_on: exceptions of ``read`` after which ``read`` is called again.
         reconnect: the pauses before such a call; they restart from the first once a message was read.
@@ -68,7 +69,7 @@ class ReliableSpout(ReplayingSpout):
     """
 
     retry: Backoff = FOREVER
-    max_ahead: int = 100_000
+    max_ahead: int = 1_000_000
     commit_interval_s: float = 1.0
     reconnect_on: ClassVar[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError, UnavailableError)
     reconnect: Backoff = RECONNECT
@@ -116,7 +117,7 @@ class ReliableSpout(ReplayingSpout):
         lane = replay.lane
         if self._committed != lane.position:
             self._commit(self.commit_interval_s)
-        if self._is_at_end or len(lane) >= self.max_ahead:
+        if self._is_at_end or not replay.may_read(self.max_ahead):
             return
         if self._failures and self.context.clock() < self._resume_s:
             return

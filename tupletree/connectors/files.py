@@ -158,7 +158,7 @@ class FileSpout(LogSpout):
         header: bool = False,
         metadata: Sequence[str] = (),
         log_id: str | None = None,
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         source = TextFileLog(files, are_complete=are_complete, header=header)
         super().__init__(source, format or Text("line"), metadata=metadata, log_id=log_id, max_ahead=max_ahead)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tupletree._replay import Pending
+from tupletree._replay import MAX_WAITING, Pending
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
@@ -49,8 +49,8 @@ class LogSpout(ReplayingSpout):
     come after later ones of their partition.
 
     **Back-pressure.** At most ``READ_AHEAD`` messages, and about ``READ_AHEAD_BYTES``, are read before they are
-    emitted; nothing is emitted while ``max_ahead`` messages are in process or behind one that is. A deactivated
-    topology reads none.
+    emitted; nothing is emitted while ``max_ahead`` messages are in process or behind one that is, or while 100,000
+    that failed wait to be emitted again. A deactivated topology reads none.
 
     Attributes:
         format: decodes messages; its fields, and then ``metadata``, are the spout's outputs.
@@ -73,7 +73,7 @@ class LogSpout(ReplayingSpout):
         *,
         metadata: Sequence[str] = (),
         log_id: str | None = None,
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         owner = type(self).__name__
         check_instance(owner, "source", source, LogSource, "a LogSource such as TextFileLog('/var/log/app')")
@@ -136,7 +136,7 @@ class LogSpout(ReplayingSpout):
                         return
                 lane.skip_to(self._next)
                 self._lane = None
-            if sum(map(len, self._lanes.values())) >= self.max_ahead:
+            if sum(map(len, self._lanes.values())) >= self.max_ahead or self._replay.waiting >= MAX_WAITING:
                 return
             event = self._pump.poll()
             if event is None:

@@ -170,7 +170,7 @@ class ParquetSpout(LogSpout):
         *,
         metadata: Sequence[str] = (),
         log_id: str | None = None,
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         source = ParquetLog(files, checked_names(type(self).__name__, "fields", fields))
         super().__init__(source, Values(source.fields), metadata=metadata, log_id=log_id, max_ahead=max_ahead)

@@ -146,7 +146,7 @@ class PipelineSpout(LogSpout):
         is_opaque: bool = False,
         metadata: Sequence[str] = (),
         log_id: str | None = None,
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         source = PipelineLog(path, fields, is_opaque=is_opaque)
         super().__init__(source, Values(source.fields), metadata=metadata, log_id=log_id, max_ahead=max_ahead)

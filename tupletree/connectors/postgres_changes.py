@@ -88,7 +88,7 @@ class PostgresChangesSpout(LogSpout):
         *,
         snapshot: bool = True,
         metadata: Sequence[str] = (),
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         source = PostgresChanges(url, publication, slot, snapshot=snapshot, user="PostgresChangesSpout")
         super().__init__(source, ChangeRow(), metadata=metadata, max_ahead=max_ahead)

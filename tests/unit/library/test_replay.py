@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._replay import Lane, Pending, Replay
+from tupletree._replay import MAX_WAITING, Lane, Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
 
@@ -145,3 +145,16 @@ def test_a_lane_skips_positions_without_messages() -> None:
     assert (lane.position, lane.newest) == (5, 9)
     replay.done(one)
     assert lane.position == 9
+
+
+def test_none_is_read_while_the_most_messages_wait_or_are_ahead_of_the_oldest() -> None:
+    replay = Replay(RETRY)
+    waiting = begin(replay, MAX_WAITING)
+    assert replay.may_read(MAX_WAITING + 1) and not replay.may_read(MAX_WAITING)
+    for one in waiting:
+        replay.failed(one, BAD, now_s=0)
+    assert not replay.may_read(MAX_WAITING + 1)
+    first = replay.pop_due(1)
+    assert first is waiting[0] and replay.may_read(MAX_WAITING + 1)
+    assert not replay.may_read(MAX_WAITING), "the oldest is not done"
+    assert replay.done(first) and replay.may_read(MAX_WAITING)

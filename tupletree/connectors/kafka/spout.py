@@ -39,7 +39,7 @@ class KafkaSpout(LogSpout):
         static_members: bool = False,
         client_config: Mapping[str, Any] | None = None,
         log_id: str | None = None,
-        max_ahead: int = 100_000,
+        max_ahead: int = 1_000_000,
     ) -> None:
         log = KafkaLog(
             bootstrap_servers,
