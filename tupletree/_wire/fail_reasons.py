@@ -61,7 +61,7 @@ class FailReason(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where errors were raised: the lines of their traceback, as Python prints it, and the newest reasons."""
+    """A place where errors were raised: the lines of their traceback, as Python prints it, and the newest reasons."""
 
     lines: str
     codes: Sequence[CodeType]  # must live as long as their ids are a key
