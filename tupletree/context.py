@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tupletree._source_progress import SourceProgress
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.metrics import MAX_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
 
@@ -72,6 +73,7 @@ class TopologyContext:
         self.clock: Callable[[], float] = _no_clock
         self.unix_clock: Callable[[], float] = _no_clock
         self.polled_s = math.inf  # for spouts: when the present row of ``next_tuple`` calls began, by ``clock``
+        self.source_progress: SourceProgress | None = None  # of a spout whose chain sends its progress in event time
         self._share = share or _alone()
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 

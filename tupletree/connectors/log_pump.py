@@ -41,6 +41,8 @@ MAX_POLLED: Final = 1000
 RECORD_EVERY_S: Final = 0.5
 """The time between two records of what is processed."""
 REPORT_EVERY_S: Final = 60.0
+LOOK_EVERY_S: Final = 1.0
+"""The time between two looks at the ends of partitions, if the spout wants to know them."""
 REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
 FIRST_GUESS_BYTES: Final = 256 * 1024
 """The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
@@ -78,13 +80,20 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """The ends of the task's partitions, before what follows was read: see ``LogFollower.ends``."""
+
+    ends: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Reading, or recording what is processed, has failed, and is tried again. ``error``: why."""
 
     error: Exception
 
 
-Event = Read | PartitionLane | Ended | Trouble | Lost | Broken
+Event = Read | PartitionLane | Ended | Ends | Trouble | Lost | Broken
 """What the spout is told. A lane: a partition is assigned."""
 
 
@@ -112,7 +121,12 @@ class LogPump(SourceThread):
     ``stored``: where positions are kept, if neither the log nor a checkpoint keeps them. ``max_ahead``,
     ``max_ahead_bytes``: nothing is asked for while so many messages, or bytes of them, are read and not taken. What is
     asked for then may exceed the bytes by one message, or by more if messages become larger.
+
+    Attributes:
+        looks_at_ends: the spout is told where partitions end. Set before the first session.
     """
+
+    looks_at_ends = False
 
     def __init__(
         self,
@@ -133,6 +147,7 @@ class LogPump(SourceThread):
         self._message_bytes: float = FIRST_GUESS_BYTES  # the size of late, at least
         self._session: Session | None = None
         self._record_at_s = 0.0
+        self._look_at_s = 0.0
         self._reported: set[str] = set()  # errors of late
         self._refused_until_s = 0.0  # ``refusal`` holds until then
         self._forget_at_s = 0.0
@@ -205,6 +220,7 @@ class LogPump(SourceThread):
             while not self._is_closing.is_set():
                 session = self._session
                 assert session is not None
+                self._look_at_s = 0.0
                 follower = self._follower(session)
                 try:
                     self._read(session, follower)
@@ -240,6 +256,8 @@ class LogPump(SourceThread):
                 if room <= 0:
                     follower.idle(WAIT_S)
                     continue
+                if self.looks_at_ends:
+                    self._look_at_ends(session, follower)
                 events = follower.poll(min(room, MAX_POLLED), WAIT_S)
                 self._failures = 0
                 session.is_all_read = not events
@@ -256,6 +274,17 @@ class LogPump(SourceThread):
                 self._pass_on(session, event)
             if count := session.put - before:
                 self._message_bytes = max((session.put_bytes - before_bytes) / count, self._message_bytes / 2)
+
+    def _look_at_ends(self, session: Session, follower: LogFollower) -> None:
+        """Tell the spout where partitions end, about once a second, and before more is read than was there then."""
+        if time.monotonic() < self._look_at_s:
+            return
+        try:
+            ends = follower.ends()
+        except FailedException:
+            ends = None
+        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        session.events.put(Ends(ends))
 
     def _room(self, session: Session) -> int:
         """Return how many messages may be asked for now."""
@@ -282,6 +311,7 @@ class LogPump(SourceThread):
                         return  # of an earlier connection: the spout goes on with the lane
                 lane = session.lanes[partition] = PartitionLane(partition, start)
                 session.events.put(lane)
+                self._look_at_s = 0.0
             case Revoked(partition):
                 self._revoke(session, partition)
             case Rewound(partition, start):

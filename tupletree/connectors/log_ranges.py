@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ class RangeFollower(LogFollower):
         self._tasks = tasks
         self._mine: list[str] = []  # the partitions of the share that are there
         self._known: set[str] = set()  # those that were ever there
+        self._share: list[str] = []  # all that are there, also if they cannot be read now
+        self._has_looked = False
         self._absence = ""  # of the log, at the last look
         self._is_absence_told = False
         self._look_at_s = 0.0
@@ -75,6 +78,20 @@ class RangeFollower(LogFollower):
                 total += max(0, self._source.bounds(name).end - self._positions[name])
         return total
 
+    def ends(self) -> Mapping[str, float] | None:
+        return {name: self._end_of(name) for name in self._share} if self._has_looked else None
+
+    def _end_of(self, name: str) -> float:
+        """Return the end of a partition, or its position if the next message is not complete."""
+        try:
+            end = self._source.bounds(name).end
+            at = self._positions[name]
+            if self._source.limited(name, at, end, self._source.units_per_message) > at:
+                return end
+        except (FailedException, KeyError):  # it cannot be read now, or its beginning is not known
+            return math.inf
+        return at
+
     def close(self) -> None:
         self._open = None
 
@@ -89,6 +106,7 @@ class RangeFollower(LogFollower):
         self._look_at_s = now_s + LOOK_EVERY_S
         events: list[LogEvent] = []
         mine = []
+        share = []
         fault = None
         names = self._source.partitions()
         self._absence = "" if names or self._positions else self._source.absence()
@@ -96,6 +114,7 @@ class RangeFollower(LogFollower):
             owner = index % self._tasks if self._source.is_numbered else owner_of(name, self._tasks)
             if not name or owner != self._task_index:
                 continue
+            share.append(name)
             if name not in self._known:
                 if name not in self._positions:
                     try:
@@ -106,7 +125,7 @@ class RangeFollower(LogFollower):
                 self._known.add(name)
                 events.append(Assigned(name, self._positions[name]))
             mine.append(name)
-        self._mine = mine
+        self._mine, self._share, self._has_looked = mine, share, True
         if fault is not None and not events:
             raise fault
         return events

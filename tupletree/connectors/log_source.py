@@ -209,6 +209,14 @@ class LogFollower(ABC):
         """Return how much of the share was not polled yet, in the log's ``lag_unit``; None if that is not known."""
         return None
 
+    def ends(self) -> Mapping[str, float] | None:
+        """Return where the partitions of the share end now, for event times (tupletree/_source_progress.py).
+
+        Infinity for one of which that is not known now; None if that is known of none, or the share is not known.
+        A position that has reached the end of its partition has nothing behind it that ``poll`` would return now.
+        """
+        return None
+
     def idle(self, wait_s: float) -> None:
         """Wait while nothing may be polled, and keep the share meanwhile, for example by heartbeats."""
         time.sleep(wait_s)

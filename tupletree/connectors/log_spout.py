@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._replay import MAX_WAITING, Pending
+from tupletree._source_progress import SourceProgress
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
@@ -13,7 +14,7 @@ from tupletree.connectors.arguments import check_instance, check_whole, checked_
 from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format, decoded
 from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
-from tupletree.connectors.log_pump import Ended, Event, LogPump, PartitionLane, Read, Trouble
+from tupletree.connectors.log_pump import Ended, Ends, Event, LogPump, PartitionLane, Read, Trouble
 from tupletree.connectors.log_source import LogRecord, LogSource
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import ReportedFailedException, UnavailableError, UsageError
@@ -65,6 +66,7 @@ class LogSpout(ReplayingSpout):
     retry: Backoff = FOREVER
     reconnect: Backoff = RECONNECT
     has_read_all = at_end = False
+    tells_partitions = True  # to the progress in event time of its chain
 
     def __init__(
         self,
@@ -110,6 +112,10 @@ class LogSpout(ReplayingSpout):
             self.reconnect,
         )
         register_thread(context, self._pump, "log", self.source.title, self.source.lag_unit)
+        self._progress = context.source_progress
+        if self._progress is not None:
+            self._pump.looks_at_ends = True
+            self._progress.follow(self._emitted, self._has_emitted_all, is_complete=self.source.are_complete)
         if not self._is_aligned:  # else restore_state says where to begin
             self._pump.follow(None if self.source.keeps_positions else {})
 
@@ -158,6 +164,8 @@ class LogSpout(ReplayingSpout):
         return True
 
     def _apply(self, event: Event) -> None:
+        if self._progress is not None:
+            self._tell(self._progress, event)
         match event:
             case Read(lane, records, next):
                 self._lane, self._records, self._next = lane, iter(records), next
@@ -173,6 +181,35 @@ class LogSpout(ReplayingSpout):
                 self.collector.report_error(UnavailableError(f"{self.source.title}: {_trouble(error)}"))
             case Broken(error):
                 raise error
+
+    def _tell(self, progress: SourceProgress, event: Event) -> None:
+        match event:
+            case Read(lane):
+                progress.select(lane.partition)
+            case PartitionLane() as lane:
+                progress.assign(lane.partition)
+            case Ended(lane):
+                if self._lanes.get(lane.partition) is lane:
+                    progress.revoke(lane.partition)
+            case Ends(ends):
+                progress.set_ends(ends)
+
+    def _emitted(self) -> dict[str, int]:
+        """Return the position behind what was emitted of each partition."""
+        return {name: lane.newest for name, lane in self._lanes.items()}
+
+    def _has_emitted_all(self) -> bool:
+        return self._lane is None and self._pump.has_read_all
+
+    def _send(self, pending: Pending) -> tuple[int, ...]:
+        progress = self._progress
+        if progress is None or not isinstance(pending.lane, PartitionLane):
+            return super()._send(pending)
+        progress.select(pending.lane.partition)  # the row passes the chain again
+        sent = super()._send(pending)
+        if self._lane is not None:
+            progress.select(self._lane.partition)
+        return sent
 
     def _begin(self, lane: PartitionLane, record: LogRecord) -> bool:
         """Emit a message, or keep it for later. Return false if it is refused and reported: nothing is emitted."""
@@ -230,7 +267,7 @@ class LogSpout(ReplayingSpout):
     def checkpoint_state(self) -> dict[str, int]:
         self._settle()  # the checkpoint before is committed, or restore_state had been called
         self._in_checkpoint, self._reported = self._reported, []
-        return {**self._restored, **{name: lane.newest for name, lane in self._lanes.items()}}
+        return {**self._restored, **self._emitted()}
 
     def restore_state(self, state: Mapping[str, int]) -> None:
         begun = {name: lane.start for name, lane in self._lanes.items()}
@@ -241,6 +278,8 @@ class LogSpout(ReplayingSpout):
         self._held.clear()
         self._reported, self._in_checkpoint = [], []
         self.has_read_all = self.at_end = False
+        if self._progress is not None:
+            self._progress.restart()
         self._restored = {**begun, **state}
         self._pump.follow({name: max(at, -1 - at) for name, at in self._restored.items()})  # see merge_states
 

@@ -341,6 +341,9 @@ class _NothingToRead(LogFollower):
         self.idle(wait_s)
         return ()
 
+    def ends(self) -> Mapping[str, float] | None:
+        return {}
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -35,7 +35,7 @@ from tupletree.keyed.settings import (
     late_report,
     unit_doubt,
 )
-from tupletree.keyed.watermark import BEFORE_ALL
+from tupletree.keyed.watermark import ABSENT, BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
 from tupletree.tuples import Tuple
@@ -222,11 +222,17 @@ class KeyedProcess(BasicStatefulBolt):
     def advance(self, sender: int, time: int) -> None:
         """Take notice that a sending task has come to an event time, as if it had sent a tuple of that time.
 
-        Does nothing if the sender has sent a tuple of this time or a later one. Event timers that are due fire.
+        Does nothing if the sender has sent a tuple of this time or a later one. Event timers that are due fire. A
+        sender whose time is ABSENT holds nothing back until it sends another time.
         """
         progress = self._progress
         assert progress is not None
         watermark = progress.watermark
+        if time == ABSENT:
+            watermark.leave(sender)
+            self._fire_events(progress)
+            return
+        watermark.back(sender)
         if time > watermark.newest.get(sender, BEFORE_ALL):
             watermark.came(sender, time)
             self._fire_events(progress)

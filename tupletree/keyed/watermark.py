@@ -7,7 +7,8 @@ exists once every sender has brought a tuple, and never goes back.
 A silent sender holds the watermark back. With an idle timeout, a sender that has brought nothing for that long is
 *idle*, and only the bounds of the others count. If all senders are idle, the largest bound is the watermark, so that
 the result does not depend on the order in which they fell silent. A sender that brings a tuple is not idle any more;
-its tuples can be late then.
+its tuples can be late then. A sender that says so itself is idle at once, with or without a timeout: it is *absent*
+until it says otherwise.
 """
 
 from __future__ import annotations  # pure
@@ -18,6 +19,9 @@ from typing import Final
 
 BEFORE_ALL: Final = -(1 << 62)
 """The value of a watermark that does not exist yet: before every time."""
+
+ABSENT: Final = BEFORE_ALL - 1
+"""The progress of a sender that has nothing to bring, such as a source's task without partitions: see ``leave``."""
 
 
 class Watermark:
@@ -32,6 +36,7 @@ class Watermark:
     """
 
     __slots__ = (
+        "_absent",
         "_heard",
         "_idle",
         "_idle_timeout_ms",
@@ -53,6 +58,7 @@ class Watermark:
         self._ticked_ms = now_ms
         self._heard: set[int] = set()  # senders of tuples since the last tick
         self._idle: set[int] = set()
+        self._absent: set[int] = set()
         self._slowest: int | None = None  # only a tuple of this sender can raise the watermark; None: any tuple
         self._next_slowest_ms: float = 0  # up to this time, the slowest sender stays the slowest
 
@@ -60,7 +66,26 @@ class Watermark:
         """Continue from a checkpoint. No sender is idle at first."""
         self.value = value
         self.newest = dict(newest)
+        self._absent.clear()
         self._slowest = None
+
+    def leave(self, sender: int) -> None:
+        """Record that a sender has nothing to bring until it is ``back``, and raise the watermark if that allows it."""
+        if sender not in self._absent:
+            self._absent.add(sender)
+            self._silent_ms.setdefault(sender, 0)
+            self._raise()
+
+    def back(self, sender: int) -> None:
+        """Record that a sender holds the watermark back again, if it was absent."""
+        if sender in self._absent:
+            self._absent.discard(sender)
+            self._slowest = None
+
+    @property
+    def is_alone(self) -> bool:
+        """True if all senders are absent."""
+        return self._absent.issuperset(self._silent_ms)
 
     def came(self, sender: int, at_ms: int) -> None:
         """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
@@ -102,7 +127,8 @@ class Watermark:
 
     def _raise(self) -> None:
         newest, self._slowest = self.newest, None
-        active = [sender for sender in self._silent_ms if sender not in self._idle]
+        resting = self._idle | self._absent
+        active = [sender for sender in self._silent_ms if sender not in resting]
         if active:
             self._slowest = next((sender for sender in active if sender not in newest), None)
             if self._slowest is not None:

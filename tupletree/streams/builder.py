@@ -30,7 +30,7 @@ from tupletree.streams.steps import Chain
 from tupletree.streams.stream import Stream
 from tupletree.streams.timed_heads import with_late
 from tupletree.streams.timed_operators import idle_timeout_ms
-from tupletree.streams.watermarks import WATERMARKS
+from tupletree.streams.watermarks import FIELDS, WATERMARKS
 from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
 
 if TYPE_CHECKING:
@@ -305,7 +305,10 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
         given: Spout = head.argument
         if component.chain is not None:
             outputs = {stream: layout.fields for stream, layout in chain.emits.items()}
-            given = chained(given, SourceChain(chain), outputs)
+            if chain.sends_watermarks:
+                outputs[WATERMARKS] = FIELDS
+            times = [one for one in component.operators if one.kind is Kind.EVENT_TIME]
+            given = chained(given, SourceChain(chain, idle_timeout_ms(*times) if times else None), outputs)
         spout = builder.set_spout(component.id, given, component.parallelism)
         if head.settings.get("retry") is not None:
             spout.set_retry(head.settings["retry"])

@@ -64,6 +64,8 @@ def _reason_of_narrow(component: Component, before: Component, stream: str) -> s
     is_source = before.head.kind is Kind.SOURCE and not before.is_narrow
     if before.parallelism != component.parallelism and (before.chain is not None or is_source):
         return f"own parallelism: {executors(component)}, and {before.id} has {before.parallelism}"
+    if before.in_source:
+        return f"behind a source: {before.id} gives event times, and would run these without flat_map or partial values"
     if is_source:
         return f"behind a source: {before.id} would run these if there were no flat_map, event_time or partial values"
     if before.chain is not None:

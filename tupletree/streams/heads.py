@@ -17,7 +17,7 @@ from tupletree.async_bolt import AsyncBolt
 from tupletree.collector import BasicCollector, BoltCollector
 from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
-from tupletree.keyed.watermark import BEFORE_ALL
+from tupletree.keyed.partition_times import PartitionTimes
 from tupletree.streams.code import ARGUMENTS, At, Code, counted_texts, folded_text, read, read_row
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import ATOMS, check_pair, own_copy, second
@@ -62,16 +62,25 @@ def follower(chain: Chain, code: Code, title: str) -> Callable[..., None]:
 
 
 class SourceChain:
-    """Runs narrow operators on each row of a source, in the source's own executor (chained_spout.py)."""
+    """Runs narrow operators on each row of a source, in the source's own executor (chained_spout.py).
 
-    def __init__(self, chain: Chain) -> None:
+    ``idle_timeout_ms``: of the event times that it gives.
+    """
+
+    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
         self.chain = chain
+        self.idle_timeout_ms = idle_timeout_ms
+        self._times: PartitionTimes | None = None
 
     def setup(self, context: TopologyContext) -> None:
         self._title = context.component_id
+        if self.chain.sends_watermarks:
+            self._times = context.source_progress = PartitionTimes(self.idle_timeout_ms)
 
     def bind(self, emit: Emit) -> Callable[[Row], None]:
         code = Code({one: f"emit({one!r}, {{row}})" for one in self.chain.emits}, emit=emit)
+        if self._times is not None:
+            code.newest = self._times.newest
         code.add(0, "def run(a):")
         code.then(self.chain.then, read_row(code, self.chain.layout, 1), 1)
         run: Callable[[Row], None] = code.compiled(self._title)
@@ -110,7 +119,7 @@ class _Narrow:
             self.end_of_input = self._end
 
     def _send_progress(self) -> None:
-        if self._progress is not None and (time := self._progress.time()) != BEFORE_ALL:
+        for time in [] if self._progress is None else self._progress.report():
             self.collector.emit([time], stream=WATERMARKS)
 
     def _end(self) -> None:

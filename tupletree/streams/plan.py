@@ -11,6 +11,9 @@ An aggregation begins where its elements are: the component before it sends part
 operators. A component of narrow operators stands after a source for this reason alone, or because the source's own
 executors cannot run them, or if the number of its executors differs; after a bolt with operators of its own, if they
 give event times.
+
+Event times are given in components of narrow operators, which send the newest of them as their progress; or in a source
+that tells of its partitions, whose progress is that of the partition that is furthest behind.
 """
 
 from __future__ import annotations  # pure
@@ -44,6 +47,7 @@ class Component:
         inputs: what it subscribes to, by the operators whose output comes.
         parallelism: the number of executors.
         late: the layout in which it emits elements that come too late; None: they are dropped and reported.
+        in_source: the operators that run in a source that tells of its partitions, if some of them give event times.
         needs_all: each executor must get elements, as one without them knows no event time, and holds back all others.
         watermarks: the components that send it their progress in event time.
         streams: the streams that it emits on.
@@ -57,6 +61,7 @@ class Component:
     operators: list[Operator] = field(default_factory=list)
     inputs: list[Edge] = field(default_factory=list)
     late: Layout | None = None
+    in_source: frozenset[Operator] = frozenset()
     needs_all: bool = False
     watermarks: list[str] = field(default_factory=list)
     streams: dict[tuple[Operator, Layout], str] = field(default_factory=dict)
@@ -67,10 +72,9 @@ class Component:
         return self.chain is not None and bool(self.chain.combines)
 
     def can_run(self, one: Operator) -> bool:
-        """True if an operator behind one of this component can run in it.
-
-        Event times are given in components of narrow operators alone, which send the newest of them as their progress.
-        """
+        """True if an operator behind one of this component can run in it. See the top for event times."""
+        if self.in_source:
+            return one in self.in_source
         is_timed_here = self.is_narrow or one.kind is not Kind.EVENT_TIME
         return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
 
@@ -170,7 +174,9 @@ class Plan:
         self.components.append(component)
         late = [child for child in head.children if child.kind is Kind.LATE and child.children]
         results = [child for child in head.children if child.kind is not Kind.LATE]
-        if _part(head, "takes_chain") or self._can_run_in_source(head):
+        if head.kind is Kind.SOURCE and getattr(head.argument, "tells_partitions", False):
+            component.in_source = self._timed_in_source(head, component.parallelism)
+        if _part(head, "takes_chain") or component.in_source or self._can_run_in_source(head):
             component.chain = Chain(head.layout, self._steps(head, results, component))
         elif results:
             self._leave(head, results, Edge(component.id, DEFAULT, head.layout))
@@ -201,6 +207,20 @@ class Plan:
             waiting += one.children
         return True
 
+    def _timed_in_source(self, head: Operator, executors: int) -> frozenset[Operator]:
+        """Return the operators to run in a source that tells of its partitions; none if none gives event times.
+
+        These are all on the way to event times, and beside and behind them what costs a source no more than a bolt.
+        """
+        ways = _ways_to_times(head, executors)
+        found = set(ways)
+        for one in [head, *ways] if ways else []:
+            for child in one.children:
+                default = executors if one.layout.has_time else self._parallelism
+                light = _light(child, executors, default) if child.is_narrow and child not in found else None
+                found.update(light or [])
+        return frozenset(found)
+
     def _leave(self, one: Operator, children: Sequence[Operator], edge: Edge) -> None:
         """Connect what takes the output of an operator in another component."""
         narrow: dict[int, list[Operator]] = {}
@@ -217,11 +237,13 @@ class Plan:
     def _narrow_executors(self, one: Operator, edge: Edge) -> int:
         """Return the number of executors of an operator in a component of narrow operators, which gets an edge.
 
-        Where event times are given, there are no more than emit the elements: these stay in order, and reach each.
+        Where event times are given, there are no more than emit the elements: these stay in order, and reach each. So
+        do they behind a source that gives event times.
         """
-        if one.parallelism or not _leads_to_times(one):
+        sender = self._sender(edge)
+        if one.parallelism or not (_leads_to_times(one) or (sender.in_source and edge.layout.has_time)):
             return one.parallelism or self._parallelism
-        return min(self._parallelism, self._sender(edge).parallelism)
+        return min(self._parallelism, sender.parallelism)
 
     def _sender(self, edge: Edge) -> Component:
         return next(one for one in self.components if one.id == edge.component)
@@ -281,6 +303,30 @@ class Plan:
                     source.chain = replace(source.chain, sends_watermarks=True)
                     if source.is_narrow and not source.chain.gives_times:
                         waiting.append(source)
+
+
+def _ways_to_times(one: Operator, executors: int) -> list[Operator]:
+    """Return the narrow operators behind ``one`` that give event times, or lead to such, in as many executors."""
+    found: list[Operator] = []
+    for child in one.children:
+        if child.is_narrow and child.parallelism in (None, executors):
+            beyond = _ways_to_times(child, executors)
+            if beyond or child.kind is Kind.EVENT_TIME:
+                found += [child, *beyond]
+    return found
+
+
+def _light(one: Operator, executors: int, default: int) -> list[Operator] | None:
+    """Return a narrow operator and all that follow it, if they cost a source no more than a bolt; else None."""
+    if one.kind in (Kind.EVENT_TIME, Kind.FLAT_MAP) or (one.parallelism or default) != executors:
+        return None
+    found = [one]
+    for child in one.children:
+        beyond = _light(child, executors, default) if child.is_narrow else None if _part(child, "fold") else []
+        if beyond is None:
+            return None
+        found += beyond
+    return found
 
 
 def _leads_to_times(one: Operator) -> bool:

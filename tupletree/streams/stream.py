@@ -122,9 +122,9 @@ class Stream(ToSpark, Generic[T]):
     ) -> Self:
         """Give each element an event time: milliseconds of Unix time, or a datetime with a time zone.
 
-        ``max_lag``: how far an element may be behind the newest of the same sending task. ``idle_timeout``: after this
-        time without an element, a sending task does not hold the others back; None: every one must send. See
-        KeyedProcess.
+        ``max_lag``: how far an element may be behind the newest of the same partition of a log, if that is the source,
+        otherwise of the same sending task. ``idle_timeout``: after this time without an element, a sending task does
+        not hold the others back, nor a partition that is read to its end; None: every task must send. See KeyedProcess.
         """
         time = operators.EventTime(f, max_lag, idle_timeout)
         return self._like(operators.event_time(self.operator, time, name))

@@ -5,14 +5,17 @@ task has nothing for it, or has not come so far. Nor may an element raise the wa
 task come in any order, so that an element of the other stream would be late. Therefore each task of a component whose
 elements have event times sends its progress every 200 ms, to every task of the components with timers that follow:
 
-*   the newest event time that it has given, where the operator ``event_time`` runs;
+*   the newest event time that it has given, where the operator ``event_time`` runs; in a source that tells of its
+    partitions, the least of the newest of those that are not read to their ends (tupletree/keyed/partition_times.py);
 *   the smallest of the progress of its own senders, if the elements had their times before;
 *   its own watermark, if it has timers itself: all results of earlier times have been emitted. A left or outer join
     subtracts the time for which an element waits for a partner: alone, it is a result when that has passed.
 
 The stream is declared last, and executors flush streams in this order: progress does not overtake elements.
 
-Progress that is not new is no sign of life: a sending task without elements is idle all the same.
+Progress that is not new is no sign of life: a sending task without elements is idle all the same. Two values are no
+times: ABSENT of a task that has nothing to bring, and holds nothing back until it sends something else, and BEFORE_ALL
+of a task that is not absent and knows no time.
 """
 
 from __future__ import annotations  # pure
@@ -20,9 +23,10 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tupletree._source_progress import REPORT_EVERY_S
 from tupletree.component import TopologyContext
 from tupletree.keyed.settings import MAX_EVENT_TIME_MS, MAX_TIME_MS
-from tupletree.keyed.watermark import BEFORE_ALL, Watermark
+from tupletree.keyed.watermark import ABSENT, BEFORE_ALL, Watermark
 from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.code import Code
 from tupletree.streams.layout import TIME
@@ -33,7 +37,7 @@ WATERMARKS: Final = PROGRESS_STREAM
 """The stream of the progress of a component's tasks."""
 
 FIELDS: Final = (TIME,)
-INTERVAL_S: Final = 0.2
+INTERVAL_S: Final = REPORT_EVERY_S
 END_OF_TIME: Final = MAX_TIME_MS
 """The progress of a task whose input is over."""
 
@@ -52,12 +56,17 @@ class Passing:
         senders = [task for component in components for task in context.component_tasks(component)]
         self._context = context
         self._watermark = Watermark(senders, 0, idle_timeout_ms, self._now_ms())
+        self._was_alone = False
 
     def came(self, tup: Tuple) -> bool:
         """Return true if a tuple is an element; otherwise record the progress of its sender."""
         if tup.source_stream != WATERMARKS:
             return True
         time_ms = tup[TIME]
+        if time_ms == ABSENT:
+            self._watermark.leave(tup.source_task)
+            return False
+        self._watermark.back(tup.source_task)
         if time_ms > self._watermark.newest.get(tup.source_task, BEFORE_ALL):
             self._watermark.came(tup.source_task, time_ms)
         return False
@@ -66,6 +75,14 @@ class Passing:
         """Return the progress, or BEFORE_ALL."""
         self._watermark.tick(self._now_ms())
         return self._watermark.value
+
+    def report(self) -> list[int]:
+        """Return what to send, in order."""
+        time, was_alone = self.time(), self._was_alone
+        is_alone = self._was_alone = self._watermark.is_alone
+        if time == BEFORE_ALL and not was_alone:
+            return [ABSENT] if is_alone else []
+        return [time, ABSENT] if is_alone else [time]
 
     def end(self) -> None:
         """Do nothing: the senders say when the input is over."""
@@ -93,6 +110,10 @@ class Newest:
     def time(self) -> int:
         """Return the progress, or BEFORE_ALL."""
         return self.times[0]
+
+    def report(self) -> list[int]:
+        """Return what to send, in order."""
+        return [] if self.times[0] == BEFORE_ALL else [self.times[0]]
 
     def end(self) -> None:
         """Record that no element comes any more."""

@@ -227,7 +227,7 @@ class LocalTopology:
         for component in _upstream_first(
             {id: {source for source, _ in of[0].context.sources} for id, of in tasks.items()}
         ):
-            ends = [(task, getattr(getattr(task, "bolt", None), "end_of_input", None)) for task in tasks[component]]
+            ends = [(task, _end_of_input(task)) for task in tasks[component]]
             for task, end_of_input in ends:
                 if end_of_input is not None:
                     task.context.call_soon(end_of_input)
@@ -298,6 +298,14 @@ class LocalTopology:
     def stop(self) -> None:
         """Close the components and end the threads."""
         self.engine.stop(STOP_TIMEOUT_S)
+
+
+def _end_of_input(task: Task) -> Callable[[], None] | None:
+    """Return what to call when no input comes any more; None if a task does not follow time."""
+    if isinstance(task, SpoutTask):
+        return None if task.context.source_progress is None else task.end_of_input
+    end: Callable[[], None] | None = getattr(getattr(task, "bolt", None), "end_of_input", None)
+    return end
 
 
 def _upstream_first(sources: Mapping[str, set[str]]) -> list[str]:

@@ -12,6 +12,7 @@ from tupletree._wire.fail_reasons import FailReason, decode
 from tupletree.collector import SpoutCollector
 from tupletree.component import RAISE_FAILED, Spout, TopologyContext, ignores_fails
 from tupletree.errors import FailedException, ReportedFailedException
+from tupletree.outputs import PROGRESS_STREAM
 
 from .chained_collector import ChainedCollector
 from .collectors import TaskSpoutCollector
@@ -56,7 +57,7 @@ class SpoutTask(Task):
     ) -> None:
         super().__init__(spout, context, streams, env)
         self.spout = spout
-        own = own_streams(streams)
+        own = self.tree_streams = own_streams(name for name in streams if chained is None or name != PROGRESS_STREAM)
         self.by_stream = TreesByStream(own) if len(own) > 1 else None
         self._first_stream = own[0] if own else ""
         self.collector = TaskSpoutCollector(self, streams, env.ids())
@@ -157,6 +158,20 @@ class SpoutTask(Task):
                 self._output.emit(row)
             return
         self.rows = None
+
+    def report_progress(self, now_s: float) -> None:
+        """Send the progress of the chain in event time, if it has any, to the tasks that wait for watermarks."""
+        progress = self.context.source_progress
+        if progress is not None and self.is_open:
+            for time in progress.report(int(now_s * 1000)):
+                self.collector.emit([time], None, PROGRESS_STREAM)
+
+    def end_of_input(self) -> None:
+        """Report that nothing can be late any more, as all sources are at their end."""
+        progress = self.context.source_progress
+        if progress is not None:
+            progress.end()
+            self.report_progress(self._clock())
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack a message that has no tree: at once if it was emitted while tracking is off, else in ``settle``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from tupletree._source_progress import REPORT_EVERY_S
 from tupletree.errors import ProtocolError
 from tupletree.tuples import Origin
 
@@ -62,6 +63,7 @@ class SpoutExecutor(Executor):
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
         self._held: tuple[str, float] | None = None  # why the spouts are not polled now, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)
+        self._report_at_s = math.inf  # when spouts report their progress in event time; infinity if none does
 
     def open(self) -> None:
         """Do nothing: spouts open when their topology is first active (see ``step``)."""
@@ -104,6 +106,9 @@ class SpoutExecutor(Executor):
             worked |= self._expire(self._clock())
         if self._must_switch:
             self._switch()
+        if self._report_at_s != math.inf and self._may_report and self._clock() >= self._report_at_s:
+            self._report()
+            worked = True
         is_held = self._is_active and self.is_held
         if is_held or self._held is not None:
             self._count_held(is_held)
@@ -143,6 +148,8 @@ class SpoutExecutor(Executor):
         if self._may_poll:
             now_s = self._clock()
             due_s = min(due_s, now_s + pause_s(self.rest.length_s, now_s - self._emitted_s))
+        if self._may_report:
+            due_s = min(due_s, self._report_at_s)
         return due_s
 
     def _handle_control(self) -> bool:
@@ -242,14 +249,30 @@ class SpoutExecutor(Executor):
         is_changed = self._is_active != was_active
         if is_changed:
             self._emitted_s = self._clock()
+            if was_active and self._report_at_s != math.inf and not self.is_held:
+                self._report()  # what was emitted last may end windows
         for spout in self._spouts:
             if must_open and not spout.is_open:
                 self._notify(spout, SpoutTask.open)
                 is_told = self._is_active
+                if spout.context.source_progress is not None:
+                    self._report_at_s = self._clock()
             else:
                 is_told = not is_changed
             if not is_told:
                 self._notify(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
+
+    @property
+    def _may_report(self) -> bool:
+        return self._is_active and not self.is_held and not self.turns_held
+
+    def _report(self) -> None:
+        """Send the progress of spouts in event time to the tasks that wait for watermarks."""
+        now_s = self._clock()
+        self._report_at_s = now_s + REPORT_EVERY_S
+        for spout in self._ready:
+            self.at_work = spout
+            spout.report_progress(now_s)
 
     def _poll(self) -> bool:
         """Poll the spouts until a batch is full, the time is up, or there are no more tuples.

@@ -8,7 +8,7 @@ from typing import Any
 from tupletree.v1 import nimbus_pb2
 
 from ..core.bolt_task import BoltTask
-from ..core.counts import data_streams, own_streams
+from ..core.counts import data_streams
 from ..core.output_streams import OutStream
 from ..core.spout_task import SpoutTask
 from ..core.task import Task
@@ -68,9 +68,8 @@ def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]
 
 def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
     """Add the outcome of trees by stream. With a single stream, the task's totals are used."""
-    own = own_streams(task.streams)
     for stream in message.streams:
-        if stream.stream in own:
+        if stream.stream in task.tree_streams:
             counts = task.counters if task.by_stream is None else task.by_stream.counts[stream.stream]
             stream.acked, stream.failed = counts.acked, counts.failed
             stream.complete_s_sum, stream.complete_samples = counts.complete_s_sum, counts.complete_samples

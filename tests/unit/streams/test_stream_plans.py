@@ -62,6 +62,61 @@ def test_narrow_operators_run_in_the_source_if_they_can() -> None:
     assert [len(components(stream)) for stream in [*apart, timed, many]] == [3, 3, 3, 3, 3]
 
 
+def lines(parallelism: int = 1, source: int = 1) -> Stream[str]:
+    builder = StreamBuilder(parallelism=parallelism)
+    return builder.source(FileSpout("/data"), name="lines", parallelism=source)
+
+
+NONE = timedelta(0)
+WINDOW = Tumbling(timedelta(seconds=1))
+
+
+def test_event_times_are_given_in_a_source_that_tells_of_its_partitions() -> None:
+    fused = lines()
+    fused.map(int).event_time(abs, max_lag=NONE).key_by(abs).window(WINDOW).count().print()
+    assert components(fused) == ["lines", "lines-window-count"]
+    split = lines()
+    split.flat_map(str.split).map(int).event_time(abs, max_lag=NONE).key_by(abs).window(WINDOW).count().print()
+    assert components(split) == ["lines", "lines-window-count"]
+    assert "runs source 'lines', flat_map, map, event_time, key_by\n" in split.builder.explain()
+    outputs = split.builder.topology().components["lines"].outputs
+    assert [*outputs][:2] == ["default", "watermarks"]  # progress does not overtake elements
+
+
+def test_behind_event_times_a_source_runs_no_operators_that_cost_it_more_than_a_bolt() -> None:
+    many = lines(parallelism=3)
+    many.map(int).event_time(abs, max_lag=NONE).flat_map(range).key_by(abs).window(WINDOW).count().print()
+    assert components(many) == ["lines", "lines-flat_map", "lines-window-count"]
+    assert many.builder.topology().components["lines-flat_map"].parallelism == 1  # elements stay in order
+    explained = many.builder.explain()
+    assert "runs source 'lines', map, event_time\n" in explained
+    assert "why: behind a source: lines gives event times, and would run these without flat_map or partial" in explained
+    beside = lines()
+    beside.map(int).event_time(abs, max_lag=NONE).key_by(abs).window(WINDOW).count().print()
+    beside.flat_map(str.split).key_by(len).count()
+    assert {*components(beside)} == {"lines", "lines-flat_map", "lines-window-count", "lines-count"}
+
+
+def test_event_times_behind_operators_with_executors_of_their_own_are_given_there() -> None:
+    own = lines()
+    timed = own.map(int, parallelism=3).event_time(abs, max_lag=NONE)
+    timed.key_by(abs).window(WINDOW).count().print()
+    assert components(own) == ["lines", "lines-map", "lines-window-count"]
+    same = lines(source=3)
+    same.map(int, parallelism=3).event_time(abs, max_lag=NONE).key_by(abs).window(WINDOW).count().print()
+    assert components(same) == ["lines", "lines-window-count"]
+
+
+def test_merged_streams_get_event_times_in_the_sources_that_can_give_them() -> None:
+    builder = StreamBuilder()
+    files = builder.source(FileSpout("/data"), name="files").map(int)
+    merged = files.merge(builder.source([1, 2], name="numbers")).event_time(abs, max_lag=NONE)
+    merged.key_by(abs).window(WINDOW).count(name="windows").print()
+    topology = builder.topology()
+    senders = [one.source for one in topology.components["windows"].inputs if one.stream == "watermarks"]
+    assert "files" in senders and len(senders) == 2 and "numbers" not in senders
+
+
 def test_event_times_are_not_given_where_results_of_a_state_are_made() -> None:
     counts = numbers().key_by(lambda n: n).count()
     counts.map(str).event_time(int, max_lag=timedelta(0)).print()

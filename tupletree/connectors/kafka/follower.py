@@ -7,8 +7,9 @@ the next poll returns. A commit says up to where messages are processed, so that
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.connectors.kafka.client import connection_error, connection_errors, kafka, text_of
@@ -25,6 +26,9 @@ from tupletree.connectors.log_source import (
 )
 from tupletree.errors import FailedException
 
+ENDS_S: Final = 1.0
+"""The maximum time that a look at the ends of partitions takes; after a failure, the next look comes later."""
+ENDS_AGAIN_S: Final = 10.0
 ANSWER_S: Final = 10.0
 """The maximum time that a question to the brokers takes."""
 AWAY_S: Final = 10.0
@@ -60,6 +64,7 @@ class KafkaFollower(LogFollower):
         self._polled_s = time.monotonic()
         self._is_paused = False
         self._away_at_s = 0.0  # when to look if a broker answers; 0 if one has
+        self._ends_at_s = 0.0  # when brokers may be asked for the ends of partitions
 
     def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
         self._polled_s = time.monotonic()
@@ -92,6 +97,47 @@ class KafkaFollower(LogFollower):
                 return None
             total += max(0, end - position)
         return total
+
+    def ends(self) -> Mapping[str, float] | None:
+        share = self._share_now()
+        if not share or time.monotonic() < self._ends_at_s:
+            return None if share is None or share else {}
+        ends: dict[str, float] = dict.fromkeys(share, math.inf)
+        codes = self._client.KafkaError
+        try:
+            found = self._latest(list(self._next))
+        except self._client.KafkaException as error:
+            self._ends_at_s = time.monotonic() + ENDS_AGAIN_S
+            if error.args[0].code() not in {codes._UNKNOWN_PARTITION, codes.UNKNOWN_TOPIC_OR_PART}:
+                return None
+            found = self._latest_of_each(ends)
+        ends.update({Place(at.topic, at.partition).name: at.offset for at in found if at.offset >= 0 and not at.error})
+        return ends
+
+    def _latest(self, names: Sequence[str]) -> list[Any]:
+        """Ask the brokers where partitions end. All fail together."""
+        if not names:
+            return []
+        asked = [self._at(name, self._client.OFFSET_END) for name in names]
+        found: list[Any] = self._consumer.offsets_for_times(asked, timeout=ENDS_S)
+        return found
+
+    def _latest_of_each(self, ends: dict[str, float]) -> list[Any]:
+        """Ask for one partition after the other, and remove those that are gone from ``ends``, until one fails."""
+        found: list[Any] = []
+        codes = self._client.KafkaError
+        for name in list(self._next):
+            try:
+                found += self._latest([name])
+            except self._client.KafkaException as error:
+                if error.args[0].code() not in {codes._UNKNOWN_PARTITION, codes.UNKNOWN_TOPIC_OR_PART}:
+                    break
+                del ends[name]
+        return found
+
+    def _share_now(self) -> Collection[str] | None:
+        """Return the partitions of the share, also those that cannot be read yet; None if that is not known."""
+        raise NotImplementedError
 
     def idle(self, wait_s: float) -> None:
         """Wait. After a second, partitions are paused, and the client is called, so that a group keeps its member."""

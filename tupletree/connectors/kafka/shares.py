@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree.connectors.kafka.client import connection_error, connection_errors, text_of
@@ -38,6 +38,7 @@ class GroupMember(KafkaFollower):
         super().__init__(config, record_of, commits=True)
         self._begin = begin
         self._waiting: set[str] = set()  # assigned partitions whose beginning is not known
+        self._is_assigned = False  # the group has said what this member reads
         self._look_at_s = 0.0
         self._report_at_s = 0.0
         self._is_incremental = "cooperative" in str(config["partition.assignment.strategy"])
@@ -78,6 +79,7 @@ class GroupMember(KafkaFollower):
         except self._client.KafkaException as error:
             what = f"the positions of the group are not known: {text_of(error)}"
             raise connection_error(self._config, what) from error
+        self._is_assigned = True
         offsets = {Place(at.topic, at.partition).name: at.offset for at in committed}
         self._waiting.update(name for name, offset in offsets.items() if offset < 0)
         self._report_at_s = time.monotonic() + AWAY_S
@@ -139,6 +141,10 @@ class GroupMember(KafkaFollower):
             self._uncommitted.pop(name, None)
             if self._next.pop(name, None) is not None:
                 self._events.append(Revoked(name))
+        self._is_assigned = bool(self._next)  # if nothing is left, the group is about to say what comes instead
+
+    def _share_now(self) -> Collection[str] | None:
+        return self._next.keys() | self._waiting if self._is_assigned else None
 
 
 class ShareReader(KafkaFollower):
@@ -159,6 +165,10 @@ class ShareReader(KafkaFollower):
         self._share = share
         self._begin = begin
         self._look_at_s = 0.0
+        self._is_share_known = False
+
+    def _share_now(self) -> Collection[str] | None:
+        return self._next if self._is_share_known else None
 
     def _look(self) -> None:
         super()._look()
@@ -172,9 +182,11 @@ class ShareReader(KafkaFollower):
                 if name and name not in self._next:
                     start = self._positions[name] if name in self._positions else self._begin(name)
                     new.append(Assigned(name, start))
+            self._is_share_known = True
         except ReportedFailedException:
             raise
         except FailedException:  # not known now
+            self._is_share_known = False
             self._look_at_s = now_s + LOOK_AGAIN_S
         if new:
             with connection_errors(self._config):

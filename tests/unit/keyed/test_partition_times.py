@@ -1,0 +1,270 @@
+"""The progress of a source over its partitions: never ahead of what is known to be unread, and never held for good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tupletree.keyed.partition_times import PartitionTimes
+from tupletree.keyed.settings import MAX_TIME_MS
+from tupletree.keyed.watermark import ABSENT, BEFORE_ALL, Watermark
+
+NAMES = ("a", "b", "c")
+
+
+class Log:
+    """Partitions with event times, and a reader that emits them."""
+
+    def __init__(self, times: PartitionTimes, *, is_complete: bool = False) -> None:
+        self.times = times
+        self.partitions: dict[str, list[int]] = {}
+        self.at: dict[str, int] = {}
+        self.has_read_all = False
+        times.follow(lambda: dict(self.at), lambda: self.has_read_all, is_complete=is_complete)
+
+    def assign(self, name: str, *at_ms: int) -> None:
+        self.partitions.setdefault(name, []).extend(at_ms)
+        self.at[name] = 0
+        self.times.assign(name)
+
+    def revoke(self, name: str) -> None:
+        del self.at[name]
+        self.times.revoke(name)
+
+    def look(self) -> None:
+        self.times.set_ends({name: len(self.partitions[name]) for name in self.at})
+
+    def emit(self, name: str, count: int = 1_000) -> None:
+        self.times.select(name)
+        for at_ms in self.partitions[name][self.at[name] :][:count]:
+            self.at[name] += 1
+            self.times.newest[0] = max(self.times.newest[0], at_ms)
+
+    def unread(self) -> list[int]:
+        return [at_ms for name, at in self.at.items() for at_ms in self.partitions[name][at:]]
+
+
+def log(idle_timeout_ms: int | None = None, *, is_complete: bool = False) -> Log:
+    return Log(PartitionTimes(idle_timeout_ms), is_complete=is_complete)
+
+
+def time_of(one: Log, now_ms: int = 0) -> int:
+    [time] = one.times.report(now_ms)
+    return time
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.sampled_from(NAMES), st.integers(1, 5)),
+        st.tuples(st.just("emit"), st.sampled_from(NAMES), st.integers(1, 4)),
+        st.tuples(st.just("assign"), st.sampled_from(NAMES), st.just(0)),
+        st.tuples(st.just("revoke"), st.sampled_from(NAMES), st.just(0)),
+        st.tuples(st.just("look"), st.just(""), st.just(0)),
+        st.tuples(st.just("outage"), st.just(""), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=400)
+@given(steps)
+def test_progress_is_never_ahead_of_what_was_there_at_the_last_look(steps: list[tuple[str, str, int]]) -> None:
+    """Times are those of writing. What was written before the last look, and is not emitted, is not late."""
+    one, written, looked_ms = log(), {name: list[int]() for name in NAMES}, 0
+    one.partitions = written
+    now_ms = 0
+    for step, name, count in steps:
+        now_ms += 1
+        if step == "write":
+            written[name] += [now_ms] * count
+        elif step == "emit" and name in one.at:
+            one.emit(name, count)
+        elif step == "assign" and name not in one.at:
+            one.assign(name)
+        elif step == "revoke" and name in one.at:
+            one.revoke(name)
+        elif step == "look":
+            one.look()
+            looked_ms = now_ms
+        elif step == "outage":
+            one.times.set_ends(None)
+        progress = one.times.report(now_ms)[0]
+        known = [at_ms for at_ms in one.unread() if at_ms <= looked_ms]
+        assert progress <= min(known, default=math.inf)
+    one.look()
+    for name in list(one.at):
+        one.emit(name)
+    if emitted := [at_ms for name in one.at for at_ms in written[name]]:
+        assert one.times.report(now_ms)[0] == max(emitted)  # and nothing is held back for good
+
+
+@settings(max_examples=200)
+@given(
+    st.dictionaries(st.sampled_from(NAMES), st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1),
+    st.permutations(NAMES),
+)
+def test_progress_is_the_least_of_the_partitions_that_are_not_read_to_their_ends(
+    read: Mapping[str, tuple[int, int]], order: list[str]
+) -> None:
+    """``read``: the number of elements of each partition, and how many of them are emitted. Times of each ascend."""
+    one = log()
+    for name, (count, _) in read.items():
+        one.assign(name, *range(100 * ord(name), 100 * ord(name) + count))
+    one.look()
+    for name in order:
+        if name in read:
+            one.emit(name, read[name][1])
+    newest = {
+        name: 100 * ord(name) + min(emitted, count) - 1 if min(emitted, count) else BEFORE_ALL
+        for name, (count, emitted) in read.items()
+    }
+    behind = [newest[name] for name, (count, emitted) in read.items() if emitted < count]
+    assert time_of(one) == (min(behind) if behind else max(newest.values()))
+
+
+def test_a_partition_holds_back_from_its_assignment_until_its_end_is_reached() -> None:
+    one = log()
+    one.assign("a", 1, 2, 3)
+    one.emit("a")
+    assert time_of(one) == 3  # its end is not known: it counts
+    one.assign("b", 1, 2)
+    assert time_of(one) == BEFORE_ALL
+    one.look()
+    assert time_of(one) == BEFORE_ALL
+    one.emit("b", 1)
+    assert time_of(one) == 1
+    one.emit("b")
+    assert time_of(one) == 3
+
+
+def test_empty_revoked_and_deleted_partitions_do_not_hold_back() -> None:
+    one = log()
+    one.assign("a", 1, 2, 3)
+    one.assign("b")
+    one.assign("c", 1)
+    one.emit("a", 2)
+    one.look()
+    assert time_of(one) == BEFORE_ALL  # c
+    one.revoke("c")
+    assert time_of(one) == 2
+    one.partitions["d"] = [1]
+    one.at["d"] = 0
+    one.times.assign("d")
+    assert time_of(one) == BEFORE_ALL
+    one.times.set_ends({"a": 3, "b": 0})  # d is gone
+    assert time_of(one) == 2
+
+
+def test_a_partition_that_is_there_and_not_assigned_yet_holds_back() -> None:
+    one = log()
+    one.assign("a", 1, 2)
+    one.emit("a")
+    one.times.set_ends({"a": 2, "b": math.inf})
+    assert time_of(one) == BEFORE_ALL
+    one.times.set_ends({"a": 2})  # gone before it was assigned
+    assert time_of(one) == 2
+
+
+def test_where_ends_are_not_known_all_partitions_count() -> None:
+    one = log()
+    one.assign("a", 1, 2)
+    one.assign("b", 1)
+    one.look()
+    one.emit("a")
+    one.emit("b")
+    assert time_of(one) == 2
+    one.times.set_ends(None)
+    assert time_of(one) == 1
+    one.look()
+    assert time_of(one) == 2
+
+
+def test_with_an_idle_timeout_a_partition_at_its_end_holds_back_until_it_was_silent_for_so_long() -> None:
+    one = log(1_000)
+    one.assign("a", 1, 2, 3, 4)
+    one.assign("b", 1)
+    one.look()
+    one.emit("b")
+    one.emit("a", 3)
+    assert time_of(one, 10_000) == 1
+    assert time_of(one, 10_900) == 1  # no more than half of the timeout counts between two reports
+    one.emit("a")
+    assert time_of(one, 11_300) == 1
+    assert time_of(one, 11_400) == 4
+    one.partitions["b"].append(2)
+    one.emit("b")
+    assert time_of(one, 11_500) == 2
+
+
+def test_partitions_of_a_complete_log_wait_for_no_idle_timeout() -> None:
+    one = log(1_000, is_complete=True)
+    one.assign("a", 1, 2)
+    one.assign("b", 1)
+    one.look()
+    one.emit("b")
+    one.emit("a", 1)
+    one.emit("a")
+    assert time_of(one) == 2
+
+
+def test_a_task_without_partitions_or_with_all_read_is_absent() -> None:
+    one = log()
+    assert one.times.report(0) == [BEFORE_ALL]  # its share is not known
+    one.look()
+    assert one.times.report(0) == [ABSENT]
+    one.assign("a", 1)
+    assert one.times.report(0) == [BEFORE_ALL]
+    one.emit("a")
+    one.look()
+    one.has_read_all = True
+    assert one.times.report(0) == [1, ABSENT]
+    assert one.times.report(0) == [ABSENT]
+    one.times.restart()
+    assert one.times.report(0) == [BEFORE_ALL]
+    one.times.end()
+    assert one.times.report(0) == [MAX_TIME_MS]
+
+
+def test_a_spout_that_tells_of_no_partitions_has_the_newest_time() -> None:
+    times = PartitionTimes(None)
+    assert times.report(0) == []
+    times.newest[0] = 7
+    assert times.report(0) == [7]
+
+
+def test_an_element_that_is_emitted_again_belongs_to_its_own_partition() -> None:
+    one = log()
+    one.assign("a", 5, 6)
+    one.assign("b", 50, 60)
+    one.look()
+    one.emit("b", 1)
+    one.times.select("a")
+    one.times.newest[0] = 5
+    one.times.select("b")
+    assert one.times.newest == [50]
+    assert time_of(one) == 5
+
+
+def test_an_absent_sender_holds_the_watermark_back_no_longer_until_it_is_back() -> None:
+    watermark = Watermark([1, 2], 0, None, 0)
+    watermark.came(1, 10)
+    assert watermark.value == BEFORE_ALL
+    watermark.leave(2)
+    assert watermark.value == 10
+    watermark.came(1, 11)
+    assert watermark.value == 11
+    watermark.back(2)
+    watermark.came(1, 20)
+    assert watermark.value == 11
+    watermark.came(2, 15)
+    assert watermark.value == 15
+    assert not watermark.is_alone
+    watermark.leave(1)
+    watermark.leave(2)
+    assert watermark.is_alone and watermark.value == 20
+    watermark.restore(5, {1: 5, 2: 5})
+    watermark.came(1, 30)
+    assert watermark.value == 5

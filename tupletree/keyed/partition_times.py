@@ -1,0 +1,148 @@
+"""The progress of a source's task that reads several partitions: the least of those that are not read to their ends.
+
+The newest event time of a partition says nothing of the others: a backlog may be read one partition after the other.
+So a partition *counts*, and holds the progress back at the newest event time that was emitted of it,
+
+*   from its assignment until its position has reached the end that it had when it was looked at last, and
+*   with an idle timeout, until nothing has come of it for so long, if it may still grow.
+
+The progress is the least newest time of the partitions that count, and is not known as long as one of them has brought
+no element. If none counts, all are read side by side as they grow, and the progress is the newest time of all.
+
+**Ends.** A position that has reached an end says nothing if the end is old. Whoever reads looks at the ends of all
+partitions at once, about once a second, before it reads further; ``set_ends`` comes before the elements read then. So
+a partition that does not count is behind the others by no more than what was written since that look.
+"""
+
+from __future__ import annotations  # pure
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from tupletree.keyed.settings import MAX_TIME_MS
+from tupletree.keyed.watermark import ABSENT, BEFORE_ALL
+
+
+class _Partition:
+    __slots__ = ("end", "is_assigned", "newest", "position", "silent_ms")
+
+    def __init__(self, end: float, *, is_assigned: bool) -> None:
+        self.newest = BEFORE_ALL
+        self.position = -1
+        self.end = end
+        self.silent_ms = 0
+        self.is_assigned = is_assigned
+
+
+class PartitionTimes:
+    """A SourceProgress. ``idle_timeout_ms``: None as 0, since a partition that does not count can be told.
+
+    Attributes:
+        newest: a list of one event time, which those who give elements their times raise.
+    """
+
+    def __init__(self, idle_timeout_ms: int | None) -> None:
+        self.newest = [BEFORE_ALL]  # of the partition that is being emitted
+        self._idle_timeout_ms = idle_timeout_ms or 0
+        self._partitions: dict[str, _Partition] = {}
+        self._selected: str | None = None
+        self._positions: Callable[[], Mapping[str, int]] | None = None  # None: the spout tells of no partitions
+        self._has_read_all: Callable[[], bool] = bool
+        self._is_known = False  # what the share consists of
+        self._has_ended = False
+        self._ticked_ms: int | None = None
+        self._sent = BEFORE_ALL
+
+    # The spout's side: see SourceProgress
+
+    def follow(
+        self, positions: Callable[[], Mapping[str, int]], has_read_all: Callable[[], bool], *, is_complete: bool
+    ) -> None:
+        self._positions = positions
+        self._has_read_all = has_read_all
+        if is_complete:
+            self._idle_timeout_ms = 0
+
+    def assign(self, partition: str) -> None:
+        known = self._partitions.get(partition)
+        self._deselect(partition)
+        self._partitions[partition] = _Partition(math.inf if known is None else known.end, is_assigned=True)
+
+    def revoke(self, partition: str) -> None:
+        self._deselect(partition)
+        self._partitions.pop(partition, None)
+
+    def restart(self) -> None:
+        self._partitions.clear()
+        self._selected = None
+        self.newest[0] = self._sent = BEFORE_ALL
+        self._is_known = False
+
+    def select(self, partition: str) -> None:
+        if partition == self._selected:
+            return
+        self._keep_newest()
+        self._selected = partition
+        chosen = self._partitions.get(partition)
+        self.newest[0] = BEFORE_ALL if chosen is None else chosen.newest
+
+    def set_ends(self, ends: Mapping[str, float] | None) -> None:
+        self._is_known = ends is not None
+        for name, partition in list(self._partitions.items()):
+            if ends is not None and name not in ends and not partition.is_assigned:
+                del self._partitions[name]
+            else:
+                partition.end = math.inf if ends is None else ends.get(name, -math.inf)
+        for name, end in (ends or {}).items():
+            if name not in self._partitions:
+                self._partitions[name] = _Partition(end, is_assigned=False)
+
+    # The executor's side
+
+    def report(self, now_ms: int) -> Sequence[int]:
+        if self._has_ended:
+            return [MAX_TIME_MS]
+        if self._positions is None:
+            return [] if self.newest[0] == BEFORE_ALL else [self.newest[0]]
+        self._look(self._positions(), now_ms)
+        time = self._time()
+        if not (self._has_read_all() if self._partitions else self._is_known):
+            self._sent = BEFORE_ALL
+            return [time]
+        if time == self._sent:
+            return [ABSENT]
+        self._sent = time
+        return [time, ABSENT]
+
+    def end(self) -> None:
+        self._has_ended = True
+
+    # Internals
+
+    def _time(self) -> int:
+        partitions = self._partitions.values()
+        counting = [one.newest for one in partitions if self._counts(one)]
+        return min(counting) if counting else max((one.newest for one in partitions), default=BEFORE_ALL)
+
+    def _counts(self, partition: _Partition) -> bool:
+        return partition.position < partition.end or partition.silent_ms < self._idle_timeout_ms
+
+    def _look(self, positions: Mapping[str, int], now_ms: int) -> None:
+        """Count for how long partitions are silent. A task that stood still itself cannot know: see Watermark.tick."""
+        self._keep_newest()
+        before_ms = now_ms if self._ticked_ms is None else self._ticked_ms
+        self._ticked_ms = now_ms
+        elapsed_ms = min(now_ms - before_ms, max(1, self._idle_timeout_ms // 2))
+        for name, partition in self._partitions.items():
+            position = positions.get(name, partition.position)
+            partition.silent_ms = partition.silent_ms + elapsed_ms if position == partition.position else 0
+            partition.position = position
+
+    def _keep_newest(self) -> None:
+        if self._selected is not None and (partition := self._partitions.get(self._selected)) is not None:
+            partition.newest = self.newest[0]
+
+    def _deselect(self, partition: str) -> None:
+        if partition == self._selected:
+            self._selected = None
+            self.newest[0] = BEFORE_ALL
