@@ -41,14 +41,14 @@ class SourceProgress(Protocol):
     def select(self, partition: str) -> None:
         """Record that the rows emitted from now on are of this partition."""
 
-    def set_ends(self, ends: Mapping[str, float] | None) -> None:
-        """Record where the partitions of this task end, before what is emitted from now on was read.
+    def set_ends(self, ends: Mapping[str, float] | None, now_ms: int) -> None:
+        """Record where the partitions of this task ended after all was read that is emitted by now.
 
         Infinity for one of which that is not known; None if it is known of none. A partition that is missing is gone;
         one that is not assigned yet is there, and will be.
         """
 
-    def report(self, now_ms: int) -> Sequence[int]:
+    def report(self) -> Sequence[int]:
         """Return what to send to the tasks that wait for watermarks, in order."""
 
     def end(self) -> None:

@@ -41,8 +41,10 @@ MAX_POLLED: Final = 1000
 RECORD_EVERY_S: Final = 0.5
 """The time between two records of what is processed."""
 REPORT_EVERY_S: Final = 60.0
-LOOK_EVERY_S: Final = 1.0
+LOOK_EVERY_S: Final = 0.2
 """The time between two looks at the ends of partitions, if the spout wants to know them."""
+LOOK_PAUSES: Final = 50
+"""The pause after a slow look, as a multiple of the time that it took."""
 REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
 FIRST_GUESS_BYTES: Final = 256 * 1024
 """The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
@@ -81,7 +83,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The ends of the task's partitions, before what follows was read: see ``LogFollower.ends``."""
+    """The ends of the task's partitions, after all was read that comes before: see ``LogFollower.ends``."""
 
     ends: Mapping[str, float] | None
 
@@ -276,14 +278,16 @@ class LogPump(SourceThread):
                 self._message_bytes = max((session.put_bytes - before_bytes) / count, self._message_bytes / 2)
 
     def _look_at_ends(self, session: Session, follower: LogFollower) -> None:
-        """Tell the spout where partitions end, about once a second, and before more is read than was there then."""
-        if time.monotonic() < self._look_at_s:
+        """Tell the spout where partitions end, a few times per second."""
+        began_s = time.monotonic()
+        if began_s < self._look_at_s:
             return
         try:
             ends = follower.ends()
         except FailedException:
             ends = None
-        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        ended_s = time.monotonic()
+        self._look_at_s = ended_s + max(LOOK_EVERY_S, LOOK_PAUSES * (ended_s - began_s))
         session.events.put(Ends(ends))
 
     def _room(self, session: Session) -> int:

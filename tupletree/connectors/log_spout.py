@@ -192,7 +192,7 @@ class LogSpout(ReplayingSpout):
                 if self._lanes.get(lane.partition) is lane:
                     progress.revoke(lane.partition)
             case Ends(ends):
-                progress.set_ends(ends)
+                progress.set_ends(ends, int(self.context.clock() * 1000))
 
     def _emitted(self) -> dict[str, int]:
         """Return the position behind what was emitted of each partition."""

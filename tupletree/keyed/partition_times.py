@@ -9,9 +9,9 @@ So a partition *counts*, and holds the progress back at the newest event time th
 The progress is the least newest time of the partitions that count, and is not known as long as one of them has brought
 no element. If none counts, all are read side by side as they grow, and the progress is the newest time of all.
 
-**Ends.** A position that has reached an end says nothing if the end is old. Whoever reads looks at the ends of all
-partitions at once, about once a second, before it reads further; ``set_ends`` comes before the elements read then. So
-a partition that does not count is behind the others by no more than what was written since that look.
+**Ends.** A position that has reached an end says nothing if the end is old: a backlog may be behind it. So the progress
+is only raised when ``set_ends`` tells of a look at the ends of all partitions, a few times per second. What was emitted
+until then was read before the look. A partition that does not count then had nothing more that was older than that.
 """
 
 from __future__ import annotations  # pure
@@ -50,7 +50,8 @@ class PartitionTimes:
         self._has_read_all: Callable[[], bool] = bool
         self._is_known = False  # what the share consists of
         self._has_ended = False
-        self._ticked_ms: int | None = None
+        self._ticked_ms: int | None = None  # at the last look
+        self._time = BEFORE_ALL  # the progress
         self._sent = BEFORE_ALL
 
     # The spout's side: see SourceProgress
@@ -75,7 +76,7 @@ class PartitionTimes:
     def restart(self) -> None:
         self._partitions.clear()
         self._selected = None
-        self.newest[0] = self._sent = BEFORE_ALL
+        self.newest[0] = self._time = self._sent = BEFORE_ALL
         self._is_known = False
 
     def select(self, partition: str) -> None:
@@ -86,7 +87,7 @@ class PartitionTimes:
         chosen = self._partitions.get(partition)
         self.newest[0] = BEFORE_ALL if chosen is None else chosen.newest
 
-    def set_ends(self, ends: Mapping[str, float] | None) -> None:
+    def set_ends(self, ends: Mapping[str, float] | None, now_ms: int) -> None:
         self._is_known = ends is not None
         for name, partition in list(self._partitions.items()):
             if ends is not None and name not in ends and not partition.is_assigned:
@@ -96,19 +97,22 @@ class PartitionTimes:
         for name, end in (ends or {}).items():
             if name not in self._partitions:
                 self._partitions[name] = _Partition(end, is_assigned=False)
+        self._look({} if self._positions is None else self._positions(), now_ms)
+        counting = [one.newest for one in self._partitions.values() if self._counts(one)]
+        self._time = max(self._time, min(counting) if counting else self._newest_of_all())
 
     # The executor's side
 
-    def report(self, now_ms: int) -> Sequence[int]:
+    def report(self) -> Sequence[int]:
         if self._has_ended:
             return [MAX_TIME_MS]
         if self._positions is None:
             return [] if self.newest[0] == BEFORE_ALL else [self.newest[0]]
-        self._look(self._positions(), now_ms)
-        time = self._time()
         if not (self._has_read_all() if self._partitions else self._is_known):
             self._sent = BEFORE_ALL
-            return [time]
+            return [self._time]
+        self._keep_newest()
+        time = max(self._time, self._newest_of_all())
         if time == self._sent:
             return [ABSENT]
         self._sent = time
@@ -119,10 +123,8 @@ class PartitionTimes:
 
     # Internals
 
-    def _time(self) -> int:
-        partitions = self._partitions.values()
-        counting = [one.newest for one in partitions if self._counts(one)]
-        return min(counting) if counting else max((one.newest for one in partitions), default=BEFORE_ALL)
+    def _newest_of_all(self) -> int:
+        return max((one.newest for one in self._partitions.values()), default=BEFORE_ALL)
 
     def _counts(self, partition: _Partition) -> bool:
         return partition.position < partition.end or partition.silent_ms < self._idle_timeout_ms

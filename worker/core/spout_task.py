@@ -159,11 +159,11 @@ class SpoutTask(Task):
             return
         self.rows = None
 
-    def report_progress(self, now_s: float) -> None:
+    def report_progress(self) -> None:
         """Send the progress of the chain in event time, if it has any, to the tasks that wait for watermarks."""
         progress = self.context.source_progress
         if progress is not None and self.is_open:
-            for time in progress.report(int(now_s * 1000)):
+            for time in progress.report():
                 self.collector.emit([time], None, PROGRESS_STREAM)
 
     def end_of_input(self) -> None:
@@ -171,7 +171,7 @@ class SpoutTask(Task):
         progress = self.context.source_progress
         if progress is not None:
             progress.end()
-            self.report_progress(self._clock())
+            self.report_progress()
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack a message that has no tree: at once if it was emitted while tracking is off, else in ``settle``."""

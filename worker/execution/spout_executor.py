@@ -268,11 +268,10 @@ class SpoutExecutor(Executor):
 
     def _report(self) -> None:
         """Send the progress of spouts in event time to the tasks that wait for watermarks."""
-        now_s = self._clock()
-        self._report_at_s = now_s + REPORT_EVERY_S
+        self._report_at_s = self._clock() + REPORT_EVERY_S
         for spout in self._ready:
             self.at_work = spout
-            spout.report_progress(now_s)
+            spout.report_progress()
 
     def _poll(self) -> bool:
         """Poll the spouts until a batch is full, the time is up, or there are no more tuples.

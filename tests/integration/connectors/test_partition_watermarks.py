@@ -14,6 +14,8 @@ from confluent_kafka import Producer
 from tupletree import FailedException, Session, Spout, Topology, Tumbling
 from tupletree.connectors.files import FileSpout
 from tupletree.connectors.kafka import KafkaSpout
+from tupletree.connectors.kafka.shares import ShareReader
+from tupletree.connectors.log_source import LogRecord
 from tupletree.streams import KeyedStream, StreamBuilder, Windowed
 from tupletree.streams.builder import Guarantee
 from tupletree.testing import LocalCluster, complete_topology
@@ -253,3 +255,53 @@ def test_partitions_of_a_topic_are_read_without_late_elements(
     cluster.wait_until(found(topic, 3 * 99), timeout=60)
     assert by_start(FOUND[topic]) == expected(MANY[:-250], MANY[:-250])
     assert not any("late" in str(error) for _, error in cluster.errors("t"))
+
+
+def test_ends_of_a_topic_are_asked_for_together_and_leave_out_partitions_that_are_gone(
+    broker: tuple[Producer, str],
+) -> None:
+    producer, servers = broker
+    producer.list_topics("ends", timeout=10)
+    for partition, count in enumerate([3, 1]):
+        for _ in range(count):
+            producer.produce("ends", b"1", partition=partition)
+    producer.flush()
+    names = ["ends/0", "ends/1", "ends/2"]
+    config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
+
+    def reader(share: list[str]) -> ShareReader:
+        return ShareReader(config, record_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
+
+    for share, expected in ((names, {"ends/0": 3, "ends/1": 1, "ends/2": 0}), (["ends/1", "ends/9"], {"ends/1": 1})):
+        follower = reader(share)
+        assert follower.ends() is None  # the share is not known yet
+        follower.poll(1, 0.01)
+        assert follower.ends() == expected
+        follower.close()
+    nobody = reader([])
+    nobody.poll(1, 0.01)
+    assert nobody.ends() == {}
+    nobody.close()
+
+
+def record_of(message: Any) -> LogRecord:
+    return LogRecord(message.value(), message.offset(), message.offset() + 1)
+
+
+def test_a_backlog_that_gathers_while_a_program_is_deactivated_is_not_late(files: Path, cluster: LocalCluster) -> None:
+    """Both partitions were at their ends before."""
+    write(files / "a", TIMES)
+    write(files / "b", TIMES)
+    results = windows(FileSpout(files))
+    results.items().peek(Finds("pause"))
+    cluster.submit("t", results.builder.topology())
+    cluster.wait_until(found("pause", 3 * 99), timeout=60)
+    cluster.deactivate("t")
+    cluster.wait_quiet(timeout=60)
+    later = range(100_000, 400_000, 20)
+    write(files / "a", later)
+    write(files / "b", later)
+    cluster.activate("t")
+    cluster.wait_until(found("pause", 3 * 399), timeout=60)
+    assert by_start(FOUND["pause"]) == expected(TIMES, TIMES, later[:-50], later[:-50])
+    assert not cluster.errors("t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 import pytest
@@ -153,3 +154,51 @@ def test_of_a_log_that_was_read_before_the_absence_is_not_told():
     source = Absent({})
     source.are_complete = True
     assert RangeFollower(source, {"a": 20}, 0, 1).poll(2, 0.0) == []
+
+
+class Lines(Lists):
+    """A list's last message is not complete, and cannot be read."""
+
+    def limited(self, partition, start, end, limit):
+        return min(max(start, end - 10), start + 10 * limit)
+
+
+def test_ends_are_those_of_the_whole_share_as_it_is_now():
+    lists = {f"p{index}": ["x"] * index for index in range(4)}
+    follower = RangeFollower(Lists(lists, is_numbered=True), {}, 1, 2)
+    assert follower.ends() is None  # nothing is known of the share yet
+    follower.poll(2, 0.05)
+    assert follower.ends() == {"p1": 10, "p3": 30}
+    drain(follower, defaultdict(list))
+    lists["p3"].append("y")
+    assert follower.ends() == {"p1": 10, "p3": 40}
+
+
+def test_the_end_of_a_partition_without_a_complete_message_is_its_position():
+    lists = {"a": ["x", "y"], "b": ["x"], "c": []}
+    follower = RangeFollower(Lines(lists), {}, 0, 1)
+    found = defaultdict(list)
+    while found != {"a": ["x"]}:
+        drain_once(follower, found)
+    assert follower.ends() == {"a": 10, "b": 0, "c": 0}
+    lists["a"].append("z")
+    assert follower.ends()["a"] == 30
+
+
+def drain_once(follower, found):
+    for event in follower.poll(2, 0.05):
+        if isinstance(event, Records) and event.records:
+            found[event.partition] += [record.data for record in event.records]
+
+
+class Unreadable(Lists):
+    def bounds(self, partition):
+        if partition == "b":
+            raise FailedException("not now")
+        return super().bounds(partition)
+
+
+def test_the_end_of_a_partition_that_cannot_be_read_is_not_known():
+    follower = RangeFollower(Unreadable({"a": ["x"], "b": []}), {}, 0, 1)
+    follower.poll(2, 0.05)
+    assert follower.ends() == {"a": 10, "b": math.inf}

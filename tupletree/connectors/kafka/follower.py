@@ -103,37 +103,38 @@ class KafkaFollower(LogFollower):
         if not share or time.monotonic() < self._ends_at_s:
             return None if share is None or share else {}
         ends: dict[str, float] = dict.fromkeys(share, math.inf)
-        codes = self._client.KafkaError
         try:
-            found = self._latest(list(self._next))
+            self._find_ends(list(self._next), ends)
         except self._client.KafkaException as error:
             self._ends_at_s = time.monotonic() + ENDS_AGAIN_S
-            if error.args[0].code() not in {codes._UNKNOWN_PARTITION, codes.UNKNOWN_TOPIC_OR_PART}:
+            if not self._is_gone(error.args[0]):
                 return None
-            found = self._latest_of_each(ends)
-        ends.update({Place(at.topic, at.partition).name: at.offset for at in found if at.offset >= 0 and not at.error})
+            with contextlib.suppress(self._client.KafkaException):  # all fail together: ask for each
+                for name in self._next:
+                    self._find_end(name, ends)
         return ends
 
-    def _latest(self, names: Sequence[str]) -> list[Any]:
-        """Ask the brokers where partitions end. All fail together."""
-        if not names:
-            return []
+    def _find_ends(self, names: Sequence[str], ends: dict[str, float]) -> None:
+        """Ask the brokers where partitions end, and leave out those that are gone."""
         asked = [self._at(name, self._client.OFFSET_END) for name in names]
-        found: list[Any] = self._consumer.offsets_for_times(asked, timeout=ENDS_S)
-        return found
-
-    def _latest_of_each(self, ends: dict[str, float]) -> list[Any]:
-        """Ask for one partition after the other, and remove those that are gone from ``ends``, until one fails."""
-        found: list[Any] = []
-        codes = self._client.KafkaError
-        for name in list(self._next):
-            try:
-                found += self._latest([name])
-            except self._client.KafkaException as error:
-                if error.args[0].code() not in {codes._UNKNOWN_PARTITION, codes.UNKNOWN_TOPIC_OR_PART}:
-                    break
+        for at in self._consumer.offsets_for_times(asked, timeout=ENDS_S) if asked else []:
+            name = Place(at.topic, at.partition).name
+            if at.error is None and at.offset >= 0:
+                ends[name] = at.offset
+            elif self._is_gone(at.error):
                 del ends[name]
-        return found
+
+    def _find_end(self, name: str, ends: dict[str, float]) -> None:
+        try:
+            self._find_ends([name], ends)
+        except self._client.KafkaException as error:
+            if not self._is_gone(error.args[0]):
+                raise
+            del ends[name]
+
+    def _is_gone(self, error: Any) -> bool:
+        codes = self._client.KafkaError
+        return error is not None and error.code() in {codes._UNKNOWN_PARTITION, codes.UNKNOWN_TOPIC_OR_PART}
 
     def _share_now(self) -> Collection[str] | None:
         """Return the partitions of the share, also those that cannot be read yet; None if that is not known."""
