@@ -72,6 +72,7 @@ class PartitionTimes:
     def revoke(self, partition: str) -> None:
         self._deselect(partition)
         self._partitions.pop(partition, None)
+        self._is_known = False  # others may come instead; a task that has lost its connection is not absent
 
     def restart(self) -> None:
         self._partitions.clear()

@@ -238,23 +238,52 @@ def broker() -> Iterator[tuple[Producer, str]]:
     yield producer, servers
 
 
+def produce(producer: Producer, topic: str, partitions: int) -> None:
+    assert len(producer.list_topics(topic, timeout=10).topics[topic].partitions) == 4  # the others stay empty
+    for partition in range(partitions):
+        for at_ms in MANY:
+            producer.produce(topic, str(at_ms).encode(), partition=partition)
+        producer.flush()
+
+
 @pytest.mark.parametrize("group", [None, "readers"])
 def test_partitions_of_a_topic_are_read_without_late_elements(
     broker: tuple[Producer, str], cluster: LocalCluster, group: str | None
 ) -> None:
     producer, servers = broker
     topic = f"times-{group}"
-    assert len(producer.list_topics(topic, timeout=10).topics[topic].partitions) == 4  # two stay empty
-    for partition in (0, 1):
-        for at_ms in MANY:
-            producer.produce(topic, str(at_ms).encode(), partition=partition)
-        producer.flush()
+    produce(producer, topic, 2)
     results = windows(KafkaSpout(servers, topic, group=group))
     results.items().peek(Finds(topic))
     cluster.submit("t", results.builder.topology())
     cluster.wait_until(found(topic, 3 * 99), timeout=60)
     assert by_start(FOUND[topic]) == expected(MANY[:-250], MANY[:-250])
     assert not any("late" in str(error) for _, error in cluster.errors("t"))
+
+
+@pytest.mark.parametrize("group", [None, "idlers"])
+def test_tasks_without_partitions_of_a_topic_do_not_hold_windows_back(
+    broker: tuple[Producer, str], cluster: LocalCluster, group: str | None
+) -> None:
+    """Six tasks share four partitions. In a group, these move between tasks at first, and elements come again."""
+    producer, servers = broker
+    topic = f"shares-{group}"
+    produce(producer, topic, 4)
+    results = windows(KafkaSpout(servers, topic, group=group), parallelism=6)
+    results.map(lambda window: 1).items().peek(Starts(topic))
+    cluster.submit("t", results.builder.topology())
+    cluster.wait_until(found(topic, 3), timeout=60)
+
+
+class Starts:
+    """Records that there are windows of a key."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        FOUND[name] = {}
+
+    def __call__(self, pair: tuple[int, int]) -> None:
+        FOUND[self.name][pair[0], 0] = 1
 
 
 def test_ends_of_a_topic_are_asked_for_together_and_leave_out_partitions_that_are_gone(

@@ -200,6 +200,11 @@ def test_a_task_without_partitions_or_with_all_read_is_absent() -> None:
     assert one.times.report() == [ABSENT]
     one.assign("a", 1)
     assert one.times.report() == [BEFORE_ALL]
+    one.revoke("a")
+    assert one.times.report() == [BEFORE_ALL]  # a lost connection, or another partition instead
+    one.look()
+    assert one.times.report() == [ABSENT]
+    one.assign("a")
     one.emit("a")
     one.has_read_all = True
     assert one.times.report() == [1, ABSENT]
