@@ -18,7 +18,7 @@ REPORT_EVERY_S: Final = 0.2
 
 
 class SourceProgress(Protocol):
-    """What is known of a source's partitions. Positions are whole numbers, which grow within a partition."""
+    """Progress of one task in event time. Positions are whole numbers, which grow within a partition."""
 
     def follow(
         self, positions: Callable[[], Mapping[str, int]], has_read_all: Callable[[], bool], *, is_complete: bool

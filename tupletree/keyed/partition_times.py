@@ -35,7 +35,7 @@ class _Partition:
 
 
 class PartitionTimes:
-    """A SourceProgress. ``idle_timeout_ms``: None as 0, since a partition that does not count can be told.
+    """A SourceProgress. ``idle_timeout_ms``: None for no time, as the end of a partition is known.
 
     Attributes:
         newest: a list of one event time, which those who give elements their times raise.
