@@ -24,6 +24,7 @@ cdef class SpoutTask(Task):
     cdef ChainedCollector _chain
     cdef object _fail_because, _first_stream, _output
     cdef list _unsettled
+    cdef readonly list tree_streams
 
     cpdef track(self, u64 root, u64 value, msg_id)
     @cython.locals(counters=Counters, sampled=Sampled)
