@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import json
@@ -30,6 +31,7 @@ from .core.bolt_task import BoltTask
 from .core.output_streams import OutStream, Port
 from .core.spout_task import SpoutTask
 from .core.task import Observer, Task
+from .execution.balancer import Balancer
 from .execution.bolt_executor import BoltExecutor
 from .execution.executor import Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
@@ -146,10 +148,23 @@ def _make_executor(
         task.equip(task.context)
     built.follow_conf = functools.partial(_follow_conf, plan, conf, own, built)
     built.wait_for(plan.tasks_of(plan.graph.waits_for(component)))
+    if not plan.conf["topology.disable.loadaware.messaging"]:
+        built.balance(Balancer(tasks, gate.loads, clock), _passable(plan, component, tasks[0]))
     if built.is_source:
         built.downstream = plan.graph.downstream(component)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
     return built
+
+
+def _passable(plan: Plan, component: str, task: Task) -> frozenset[int]:
+    """Return the tasks to which nothing but shuffles among several leads: congested ones are passed over."""
+    subscribed: collections.Counter[str] = collections.Counter()
+    shuffled: collections.Counter[str] = collections.Counter()
+    for name, stream in task.streams.items():
+        subscribed.update(subscriber.id for subscriber, _ in plan.graph.subscriptions(component, name))
+        shuffled.update(subscriber for subscriber, _, _ in stream.shuffles)
+    others = (subscribed - shuffled).keys() | set(plan.graph.back_targets(component))
+    return plan.tasks_of(shuffled.keys() - others)
 
 
 def _follow_conf(
@@ -253,7 +268,7 @@ def _build_streams(plan: Plan, component: topology_pb2.ComponentSpec, context: T
                 stream.port_to(task, (subscriber.id, plan.place_of(task)), goes_back)
                 for task in sorted(plan.tasks[subscriber.id])
             ]
-            _compile(plan, context, stream, item, targets, rng, ones, manies)
+            _compile(plan, context, stream, subscriber.id, item, targets, rng, ones, manies)
         if len(ones) == 1 and not manies:
             stream.choose_one = ones[0]
         if ones or manies:
@@ -270,6 +285,7 @@ def _compile(
     plan: Plan,
     context: TopologyContext,
     stream: OutStream,
+    subscriber: str,
     item: topology_pb2.InputSpec,
     targets: list[Port],
     rng: random.Random,
@@ -281,10 +297,10 @@ def _compile(
     component = stream.origin.component
     match item.grouping:
         case Kind.GROUPING_KIND_SHUFFLE | Kind.GROUPING_KIND_NONE:
-            ones.append(routing.shuffle(targets, rng))
+            ones.append(_shuffle(stream, subscriber, targets, rng))
         case Kind.GROUPING_KIND_LOCAL_OR_SHUFFLE:
             local = [target for target in targets if target.task in plan.local_tasks]
-            ones.append(routing.shuffle(local or targets, rng))
+            ones.append(_shuffle(stream, subscriber, local or targets, rng))
         case Kind.GROUPING_KIND_FIELDS:
             ones.append(routing.fields(targets, positions, component, item.fields))
         case Kind.GROUPING_KIND_PARTIAL_KEY:
@@ -303,6 +319,13 @@ def _compile(
             )
         case _:
             raise TopologyError(f"component {component!r}: unknown grouping {item.grouping}", component=component)
+
+
+def _shuffle(stream: OutStream, subscriber: str, targets: list[Port], rng: random.Random) -> routing.One:
+    chooser = routing.shuffle(targets, rng)
+    if isinstance(chooser, routing.Shuffled):
+        stream.shuffles.append((subscriber, chooser, tuple(port.task for port in targets)))
+    return chooser
 
 
 def _custom_grouping(item: topology_pb2.InputSpec, context: TopologyContext, tasks: list[int]) -> CustomGrouping:

@@ -57,12 +57,14 @@ class ComponentGraph:
 
     def waits_for(self, component: str) -> Iterator[str]:
         """Yield the components whose congestion stops ``component``: targets, back-edge targets of cycles it feeds."""
-        cycles = set()
         for target in self._targets[component]:
             if not self.is_back_edge(component, target):
                 yield target
-            if self._cycle_of[target] != self._cycle_of[component]:
-                cycles.add(self._cycle_of[target])
+        yield from self.back_targets(component)
+
+    def back_targets(self, component: str) -> Iterator[str]:
+        """Yield the components that back edges lead to, of the cycles that ``component`` feeds from outside."""
+        cycles = {self._cycle_of[target] for target in self._targets[component]} - {self._cycle_of[component]}
         for cycle in sorted(cycles):
             yield from self._back_targets.get(cycle, ())
 

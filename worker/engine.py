@@ -30,6 +30,7 @@ from .execution.call_durations import Present
 from .execution.delivery import put_again, put_local, put_remote
 from .execution.executor import Executor
 from .execution.inbox import ACKERS, Gate, Inbox, RemoteBatch
+from .execution.load_sampler import LoadSampler, by_wait
 from .execution.loop_settings import LoopSettings
 from .execution.outgoing_batches import send_bounded
 from .execution.run_loop import RunLoop
@@ -77,6 +78,8 @@ class Engine:
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
         self._loops_lock = threading.Lock()  # guards changes of the list of loops and of the flag below
         self._is_stopping = False
+        self._clock = plan.environment.clock
+        self._sampler = None if conf["topology.disable.loadaware.messaging"] else LoadSampler()
         self._shared: RunLoop | None = None  # runs all executors that need no loop of their own
         self._settings = LoopSettings(
             clock=plan.environment.clock,
@@ -199,12 +202,20 @@ class Engine:
         """Let tracking spouts emit only while every shard has its acker."""
         self.gate.set("ackers", () if is_ready else [ACKERS])
 
+    @property
+    def loads(self) -> list[tuple[Sequence[int], int]]:
+        """Tasks of this worker and the milliseconds that a tuple sent now waits for them; others are free."""
+        return [] if self._sampler is None else by_wait(self._sampler.free_s, self._clock())
+
     def run_watchdog(self) -> None:
-        """Run the watchdog once."""
+        """Run the watchdog once, and sample the loads."""
         now_s = time.perf_counter()
         for loop in list(self.loops):
             loop.run_watchdog(now_s)
         self._bring_together(now_s)
+        if self._sampler is not None:
+            inboxes = [executor.inbox for executor in self.executors if not executor.is_source]
+            self.gate.loads.set("own", self._sampler.sample(inboxes, self._clock()))
 
     def statistics(self) -> list[nimbus_pb2.TaskStats]:
         """Return the statistics of each task. Any thread. The values of one task are not read atomically."""

@@ -84,7 +84,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
                 sender.changed.clear()
                 sender.is_urgent.clear()
                 sender.untold_bytes = 0
-                yield worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=self._engine.congested_tasks)
+                yield self._status(sender)
                 await sender.changed.wait()
                 delay_s = min(CONFIRM_INTERVAL_S * len(self._senders), MAX_CONFIRM_INTERVAL_S)
                 timer = loop.call_later(delay_s, sender.is_urgent.set)
@@ -94,6 +94,11 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         finally:
             self._senders.discard(sender)
             reader.cancel()
+
+    def _status(self, sender: Sender) -> worker_pb2.TransferStatus:
+        loads = [worker_pb2.TaskLoad(tasks=tasks, wait_ms=wait_ms) for tasks, wait_ms in self._engine.loads]
+        congested = self._engine.congested_tasks
+        return worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=congested, loads=loads)
 
     async def ReadState(
         self, request: worker_pb2.ReadTaskStatesRequest, context: Any

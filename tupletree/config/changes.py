@@ -43,6 +43,7 @@ RESTART: Final = frozenset(
         "topology.flush.interval.ms",
         "topology.executor.receive.buffer.size",
         "topology.executor.receive.buffer.bytes",
+        "topology.disable.loadaware.messaging",
         "topology.tuple.max.bytes",
         "topology.shellbolt.max.pending",
         "topology.subprocess.timeout.secs",

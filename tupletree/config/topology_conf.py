@@ -21,6 +21,7 @@ TopologyConf = TypedDict(
         "topology.flush.interval.ms": int,
         "topology.executor.receive.buffer.size": int,
         "topology.executor.receive.buffer.bytes": int,
+        "topology.disable.loadaware.messaging": bool,
         "topology.tuple.max.bytes": int,
         "topology.shellbolt.max.pending": int,
         "topology.subprocess.timeout.secs": int,
@@ -85,6 +86,8 @@ class TopologyKeys:
     """Number of waiting tuples at which a task is congested and its senders hold back."""
     TOPOLOGY_EXECUTOR_RECEIVE_BUFFER_BYTES: Final = "topology.executor.receive.buffer.bytes"
     """The same limit in bytes: of waiting tuples (estimated within a worker) and of tuples held for a checkpoint."""
+    TOPOLOGY_DISABLE_LOADAWARE_MESSAGING: Final = "topology.disable.loadaware.messaging"
+    """Shuffles give each task the same number of tuples, however loaded it is, and wait for congested tasks."""
     TOPOLOGY_TUPLE_MAX_BYTES: Final = "topology.tuple.max.bytes"
     """The largest tuple that may go to another worker, encoded; a larger one fails with an error."""
     TOPOLOGY_SHELLBOLT_MAX_PENDING: Final = "topology.shellbolt.max.pending"

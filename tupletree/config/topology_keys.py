@@ -79,6 +79,11 @@ TOPOLOGY: Final = (
         "The same limit in bytes: of waiting tuples (estimated within a worker) and of tuples held for a checkpoint.",
         minimum=64 * 1024,
     ),
+    bool_key(
+        "topology.disable.loadaware.messaging",
+        False,
+        "Shuffles give each task the same number of tuples, however loaded it is, and wait for congested tasks.",
+    ),
     int_key(
         "topology.tuple.max.bytes",
         64 * 1024 * 1024,

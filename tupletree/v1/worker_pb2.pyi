@@ -127,9 +127,19 @@ class MultiRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., roots: _Optional[bytes] = ..., edges: _Optional[bytes] = ...) -> None: ...
 
 class TransferStatus(_message.Message):
-    __slots__ = ("confirmed", "congested")
+    __slots__ = ("confirmed", "congested", "loads")
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     CONGESTED_FIELD_NUMBER: _ClassVar[int]
+    LOADS_FIELD_NUMBER: _ClassVar[int]
     confirmed: int
     congested: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, confirmed: _Optional[int] = ..., congested: _Optional[_Iterable[int]] = ...) -> None: ...
+    loads: _containers.RepeatedCompositeFieldContainer[TaskLoad]
+    def __init__(self, confirmed: _Optional[int] = ..., congested: _Optional[_Iterable[int]] = ..., loads: _Optional[_Iterable[_Union[TaskLoad, _Mapping]]] = ...) -> None: ...
+
+class TaskLoad(_message.Message):
+    __slots__ = ("tasks", "wait_ms")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedScalarFieldContainer[int]
+    wait_ms: int
+    def __init__(self, tasks: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ...) -> None: ...

@@ -49,6 +49,7 @@ cdef class OutStream:
     cdef readonly Py_ssize_t batch_size, arity
     cdef readonly bint is_direct, is_report
     cdef public dict ports
+    cdef public list shuffles
     cdef public object direct_tasks
     cdef public One choose_one
     cdef public object choose_many, observe

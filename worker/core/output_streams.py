@@ -19,7 +19,7 @@ from tupletree.tuples import Anchors, Origin
 
 from .batches import BATCH_BYTES, MIXED, Rows, weigh
 from .id_columns import IdColumns
-from .routing import Many, One
+from .routing import Many, One, Shuffled
 
 FIRST_ROOM = 64
 
@@ -211,11 +211,13 @@ class OutStream:
     one emitted tuple. ``emitted`` counts the tuples of streams without ``choose_one``, ``appended`` the rows of all
     ports, and ``transferred`` those that were handed over. ``generation``: the generation
     that batches are marked with (barriers.py); 0 where generations are not used. ``is_report``: its rows tell of rows
-    of other streams, which they must not overtake.
+    of other streams, which they must not overtake. ``shuffles``: subscriber, chooser and tasks, ascending, of
+    each shuffle among several tasks.
     """
 
     __slots__ = ("appended", "arity", "batch_size", "choose_many", "choose_one", "direct_tasks", "emitted",
-                 "generation", "is_direct", "is_report", "observe", "origin", "ports", "transferred")  # fmt: skip
+                 "generation", "is_direct", "is_report", "observe", "origin", "ports", "shuffles",
+                 "transferred")  # fmt: skip
 
     def __init__(self, origin: Origin, is_direct: bool, batch_size: int) -> None:
         self.origin = origin
@@ -225,6 +227,7 @@ class OutStream:
         self.is_report = origin.stream in (REPORT_STREAM, PROGRESS_STREAM)
         self.ports: dict[int, Port] = {}  # by receiving task
         self.direct_tasks: frozenset[int] = frozenset()
+        self.shuffles: list[tuple[str, Shuffled, tuple[int, ...]]] = []
         self.choose_one: One | None = None
         self.choose_many: Many = _nobody
         self.observe: Callable[[Sequence[Any]], None] | None = None  # receives the values of direct emits

@@ -17,11 +17,19 @@ cdef class Fixed(One):
     cdef object _target
     cpdef object choose(self, values)
 
+@cython.final
+cdef class Shares:
+    cdef readonly bint is_even
+    cdef readonly list of
+
 cdef class Shuffled(One):
-    cdef list _order
+    cdef list _order, _places, _saved
     cdef Py_ssize_t _next
+    cdef Shares _shares
     @cython.locals(at=Py_ssize_t)
     cpdef object choose(self, values)
+    @cython.locals(of=list, saved=list, places=list, count=Py_ssize_t, share=Py_ssize_t)
+    cdef Py_ssize_t _whose_turn(self, Py_ssize_t at)
 
 cdef class ByFields(One):
     cdef list _targets

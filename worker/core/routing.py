@@ -25,6 +25,9 @@ Many = Callable[[Sequence[Any]], Sequence[Any]]
 
 KEYS_REMEMBERED = 65_536
 
+WHOLE = 64
+"""The share of a target that takes all of its turns."""
+
 
 class One:
     """A chooser of one target."""
@@ -70,17 +73,58 @@ class Fixed(One):
         return self._target
 
 
-class Shuffled(One):
-    """Every target in turn."""
+class Shares:
+    """The number of turns that each target of a shuffle takes out of ``WHOLE``. At least one target takes all.
 
-    def __init__(self, order: list[Any]) -> None:
+    ``is_even``: all targets take all of their turns.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.is_even = True
+        self.of = [WHOLE] * count
+
+    def set(self, of: list[int]) -> None:
+        """Replace the shares, by the position of each target in ascending order."""
+        self.of = of
+        self.is_even = min(of) == WHOLE
+
+
+class Shuffled(One):
+    """Every target in turn. A target with a smaller share passes some of its turns to the next one.
+
+    ``places``: the position of each target of ``order`` among the shares.
+    """
+
+    def __init__(self, order: list[Any], places: list[int]) -> None:
         self._order = order
+        self._places = places
         self._next = 0
+        self._saved = [0] * len(order)  # what each target has saved up for its next turn
+        self._shares = Shares(len(order))
+
+    def share_by(self, shares: Shares) -> None:
+        """Follow these shares from now on."""
+        self._shares = shares
 
     def choose(self, values: Sequence[Any]) -> Any:
         at = self._next
+        if not self._shares.is_even:
+            at = self._whose_turn(at)
         self._next = at + 1 if at + 1 < len(self._order) else 0
         return self._order[at]
+
+    def _whose_turn(self, at: int) -> int:
+        """Return the first target from ``at`` on that takes its turn."""
+        of, saved, places = self._shares.of, self._saved, self._places
+        count = len(places)
+        for _ in range(count):
+            share = saved[at] + of[places[at]]
+            if share >= WHOLE:
+                saved[at] = share - WHOLE
+                return at
+            saved[at] = share
+            at = at + 1 if at + 1 < count else 0
+        return at
 
 
 class ByFields(One):
@@ -152,9 +196,10 @@ class ByPartialKey(One):
 
 def shuffle(targets: Sequence[Any], rng: Randomness) -> One:
     """Return a chooser of every target in turn, in random order. Of n tuples, each of n targets gets one."""
-    order = list(targets)
-    rng.shuffle(order)
-    return Fixed(order[0]) if len(order) == 1 else Shuffled(order)
+    places = list(range(len(targets)))
+    rng.shuffle(places)
+    order = [targets[place] for place in places]
+    return Fixed(order[0]) if len(order) == 1 else Shuffled(order, places)
 
 
 def fixed(target: Any) -> One:

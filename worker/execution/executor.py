@@ -20,6 +20,7 @@ from ..core.batches import Rows
 from ..core.bolt_task import BoltTask
 from ..core.output_streams import OutBuffer, join
 from ..core.task import Clock, SetUp, Task
+from .balancer import Balancer
 from .idle_spouts import IdleWait
 from .inbox import Gate, Inbox, behind
 from .outgoing_batches import RowsRefused
@@ -74,6 +75,8 @@ class Executor:
         self._buffers = list(dict.fromkeys(buffer for stream in streams for buffer in stream.buffers()))
         self._unreported = [buffer for buffer in self._buffers if not buffer.stream.is_report]
         self._limited: Sequence[Task] = ()  # the tasks that can be full
+        self._balancer: Balancer | None = None
+        self._choices: Sequence[frozenset[int]] = ()  # of each of these, a task must be open
         self._participants = [task.participant for task in tasks if task.participant is not None]
         self.rank = 0  # position among the executors of the worker, in the order of the tuple flow
         self._feeds = frozenset(
@@ -88,6 +91,16 @@ class Executor:
     def wait_for(self, tasks: frozenset[int]) -> None:
         """Wait for these tasks too, like for the tasks that this executor feeds: pause while one is closed."""
         self._feeds |= tasks
+
+    def balance(self, balancer: Balancer, passable: frozenset[int]) -> None:
+        """Let shuffles follow the loads, and pause for ``passable`` tasks only where none of a shuffle's is open.
+
+        An unreachable task still makes the executor pause. Call after ``wait_for``.
+        """
+        self._balancer = balancer
+        self._choices = balancer.choices
+        reached = frozenset[int]().union(*balancer.choices)
+        self._feeds = (self._feeds - passable) | {behind(task) for task in passable & reached}
 
     def open(self) -> None:
         """Open the tasks that are not open yet. Raises TaskFailedError if a component raises."""
@@ -124,7 +137,9 @@ class Executor:
     def is_held(self) -> bool:
         """True while the gate closes a task that the executor waits for (``wait_for``), or one of its tasks is full."""
         closed = self._gate.closed
-        is_closed = bool(closed) and not closed.isdisjoint(self._feeds)
+        is_closed = bool(closed) and (
+            not closed.isdisjoint(self._feeds) or any(tasks <= closed for tasks in self._choices)
+        )
         return is_closed or (bool(self._limited) and any(task.context.is_full() for task in self._limited))
 
     @property
@@ -190,6 +205,8 @@ class Executor:
         """
         self._has_held = False
         closed = self._gate.closed  # read once, so that all streams to a held task are held
+        if self._balancer is not None:
+            self._balancer.refresh(closed)
         self._hand_over_old(closed)
         for buffer in self._buffers:
             if buffer:
@@ -198,6 +215,8 @@ class Executor:
     def flush_full(self) -> None:
         """Hand over full batches whose receiving tasks are open, except reports and progress."""
         closed = self._gate.closed
+        if self._balancer is not None:
+            self._balancer.refresh(closed)
         self._hand_over_old(closed)
         for buffer in self._unreported:
             if buffer.has_full:
@@ -225,7 +244,7 @@ class Executor:
             return False
         is_open = closed.isdisjoint(buffer.tasks) and self._held_rows.keys().isdisjoint(buffer.tasks)
         for rows in take():
-            if is_open or buffer.ignores_gate:
+            if is_open or buffer.ignores_gate or self._are_open(rows, closed):
                 self._transfer(buffer, buffer.target, rows)
                 continue
             for target, part in [(buffer.target, rows)] if rows.targets is None else rows.by_target():
@@ -234,6 +253,13 @@ class Executor:
                 else:
                     self._transfer(buffer, target, part)
         return True
+
+    def _are_open(self, rows: Rows, closed: frozenset[int]) -> bool:
+        """True if rows are for several tasks, and all of these are open: shuffles pass over the closed ones."""
+        if rows.targets is None:
+            return False
+        tasks = frozenset(rows.targets)
+        return closed.isdisjoint(tasks) and self._held_rows.keys().isdisjoint(tasks)
 
     def hold(self, target: int, buffer: OutBuffer, rows: Rows) -> None:
         """Keep rows of a buffer until their task is open again."""

@@ -15,6 +15,7 @@ from tupletree._wire.packed import unpack_u32
 from tupletree.tuples import Origin
 
 from ..core.batches import EncodedBatch, Rows, decode
+from .loads import Loads
 
 ACKERS = -1
 """Pseudo-task that stands for the ackers at the gate; every tracking spout feeds it."""
@@ -41,11 +42,13 @@ class Gate:
     """The tasks that must not be fed now, because they are congested or unreachable.
 
     ``closed`` is replaced as a whole, so that readers need no lock. Several sources (inboxes, peer workers) close tasks
-    independently of each other; a task is open when no source closes it.
+    independently of each other; a task is open when no source closes it. ``loads``: how loaded the tasks are, whether
+    open or not.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.closed: frozenset[int] = frozenset()
+        self.loads = Loads()
         self._by_source: dict[Hashable, frozenset[int]] = {}
         self._lock = threading.Lock()
         self._on_change = on_change
@@ -120,6 +123,7 @@ class Inbox:
 
     def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, max_bytes: int = 1 << 62) -> None:
         self.rows = 0
+        self.executed = 0  # rows since the start
         self._put_bytes = 0  # since the start, counted by the senders, under the lock
         self._gone_bytes = 0  # since the start, counted by the owner
         self.wake: Callable[[], None] = lambda: None
@@ -219,6 +223,7 @@ class Inbox:
         """Stop counting these rows of an item that ``pop`` returned: they have been processed."""
         with self._lock:
             self.rows -= rows
+            self.executed += rows
             self._open_if_there_is_room()
 
     def _open_if_there_is_room(self) -> None:

@@ -17,6 +17,7 @@ While a link is down, or too much waits for it, its tasks are closed at the gate
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         """End the link, and fail the roots of unconfirmed batches."""
         await self.stop()
         self._context.gate.set(self, ())
+        self._learn_loads(())
 
     @property
     def is_idle(self) -> bool:
@@ -127,9 +129,15 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             _, size, _ = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= size
         self._congested = frozenset(reply.congested) & self.peer.tasks
+        self._learn_loads(reply.loads)
         self._moved.set()
         self._update_gate()
         return False
+
+    def _learn_loads(self, loads: Iterable[worker_pb2.TaskLoad]) -> None:
+        now_s = time.monotonic()  # the clock of the executors
+        free_s = {task: now_s + load.wait_ms / 1000 for load in loads for task in load.tasks if task in self.peer.tasks}
+        self._context.gate.loads.set(self, free_s)
 
     async def _write(self, call: Call) -> None:
         """Send waiting batches in frames, unless too much is unconfirmed."""
@@ -177,6 +185,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
     def _went_down(self, was_up: bool) -> None:
         self._cut = None
         self._update_gate()
+        self._learn_loads(())
         if self._unconfirmed:
             lost = {root for _, _, batches in self._unconfirmed for batch in batches for root in roots_of(batch)}
             event(log, "peer.unconfirmed_failed", peer=self.peer.worker_id, trees=len(lost))

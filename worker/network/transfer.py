@@ -16,7 +16,7 @@ from tupletree.errors import TaskFailedError
 
 from ..core.ack_updates import AckUpdates
 from ..core.batches import EncodedBatch, bytes_of
-from ..execution.inbox import Gate
+from ..execution.inbox import Gate, not_reached
 from .acker_links import AckerLinks
 from .linger import Linger
 from .peer_links import PeerLinks
@@ -63,7 +63,7 @@ class Transfer:
             self._handed_bytes += size
             if self._handed_bytes - self._taken_bytes > MAX_BYTES and self._gate is not None:
                 self._is_holding = True
-                self._gate.set(self, self._gate.closed_by(self) | tasks)
+                self._gate.set(self, self._gate.closed_by(self) | not_reached(tasks))
         self._batches.append((batch, tasks, size))  # after the flag: a loop that takes this batch must see the flag
         self._schedule()
 

@@ -23,7 +23,6 @@ LEFT_OUT: Final = {
     "topology.builtin.metrics.bucket.size.secs": "metrics are read by Prometheus: docs/guides/metrics.md",
     "topology.classpath": "there is no JVM; pass packages with --requirements",
     "topology.component.resources": "give a machine as many slots as it can carry: supervisor.slots.ports",
-    "topology.disable.loadaware.messaging": "a shuffle takes turns",
     "topology.eventlogger.executors": "'tupletree debug' shows sampled tuples",
     "topology.executor.overflow.limit": "a full inbox holds its senders back by itself",
     "topology.executor.send.buffer.size": "topology.transfer.batch.size is the size of a batch",

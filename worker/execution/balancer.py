@@ -1,0 +1,44 @@
+"""The shuffles of an executor, which follow the loads of the tasks that they choose among."""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Sequence
+
+from ..core.routing import Shares
+from ..core.task import Clock, Task
+from .load_shares import LoadShares
+from .loads import Loads
+
+REFRESH_S = 0.1
+
+
+class Balancer:
+    """The shares of all shuffles of an executor. The tasks of the executor share them. The owning thread only.
+
+    ``choices``: the tasks that each shuffle chooses among.
+    """
+
+    def __init__(self, tasks: Sequence[Task], loads: Loads, clock: Clock) -> None:
+        self._loads = loads
+        self._clock = clock
+        self._shares: list[LoadShares] = []
+        self._closed: frozenset[int] = frozenset()
+        self._due_s = clock()
+        for name, stream in tasks[0].streams.items():
+            for at, (_, _, chosen) in enumerate(stream.shuffles):
+                shares = Shares(len(chosen))
+                for task in tasks:
+                    task.streams[name].shuffles[at][1].share_by(shares)
+                self._shares.append(LoadShares(chosen, shares, self._due_s))
+        self.choices = [frozenset(one.tasks) for one in self._shares]
+
+    def refresh(self, closed: frozenset[int]) -> None:
+        """Set the shares by the present loads if that is due, or if other tasks are closed than before."""
+        now_s = self._clock()
+        if closed is self._closed and now_s < self._due_s:
+            return
+        self._closed = closed
+        self._due_s = now_s + REFRESH_S
+        waits_s = self._loads.waits_s(now_s)
+        for shares in self._shares:
+            shares.update(waits_s, closed, now_s)

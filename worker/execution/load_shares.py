@@ -1,0 +1,105 @@
+"""Load of receiving tasks, and the shares of a shuffle that follow from it.
+
+The load of a task is a time: how long a tuple that arrives now waits before it is executed. ``LoadMeter`` estimates it
+where the tuples wait. Whoever shuffles hears of it 50 to 500 ms later, and ``LoadShares`` decides how many of its turns
+each task takes:
+
+*   All of them, if tuples wait there about as long as at the others. So tasks that are equally fast take turns.
+*   Fewer, the longer they wait: a task that is too slow is relieved before it stands still, and is not idle either.
+*   Where they wait very long, half as many as before, also when all of them are executed: then the share grows again.
+    A sender that knows a task as free sends until it hears otherwise, at a high rate more than a slow task can execute
+    in minutes.
+
+A known load falls as time passes, as if nobody sent anything. So a task of which nothing is heard is tried again.
+"""
+
+from __future__ import annotations  # pure
+
+from collections.abc import Container, Mapping, Sequence
+
+from ..core.routing import WHOLE, Shares
+
+SLACK_S = 0.05
+MAX_RATIO = 2.0
+"""A task is loaded if tuples wait there more than ``MAX_RATIO`` times as long as at the others, and ``SLACK_S``."""
+
+BASE_PART = 4
+"""The others are represented by the task for which one in so many of all tasks has less load."""
+
+HALVING = 4.0
+"""A wait so many times as long as what is permitted halves the share."""
+
+GROWTH_PER_S = 0.5
+MAX_WAIT_S = 30.0
+"""Longest wait that is believed: nothing is heard of a task for so long at most before it is tried again."""
+
+SMOOTHING = 4
+
+
+class LoadMeter:
+    """Estimate of the wait in front of an executor, from the rows that wait and those that it has executed.
+
+    Rows that wait are counted with the mean time of a row while there were any. The time since the last row ended is
+    added, so that a call that hangs, or a process that gets no processor, counts, too.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._row_s = 0.0
+        self._done = 0
+        self._since_s = now_s  # when a row ended last, or the first began to wait
+        self._was_busy = False
+
+    def sample(self, waiting: int, done: int, now_s: float) -> float:
+        """Return the wait in seconds, at most ``MAX_WAIT_S``. ``done``: the rows executed since the start."""
+        count = done - self._done
+        if count and self._was_busy:
+            row_s = (now_s - self._since_s) / count
+            self._row_s = self._row_s + (row_s - self._row_s) / SMOOTHING if self._row_s else row_s
+        if count or not self._was_busy:
+            self._since_s = now_s
+        self._done = done
+        self._was_busy = waiting > 0
+        if waiting <= 0:
+            return 0.0
+        return min(MAX_WAIT_S, waiting * self._row_s + now_s - self._since_s)
+
+
+class LoadShares:
+    """The shares of the tasks that a shuffle chooses among, ascending as in ``shares``. Time is an argument."""
+
+    def __init__(self, tasks: Sequence[int], shares: Shares, now_s: float) -> None:
+        self.tasks = tasks
+        self._shares = shares
+        self._parts = [1.0] * len(tasks)  # of its turns that each task takes when it is not loaded
+        self._loaded: set[int] = set()  # positions of those that were halved and have been loaded since
+        self._updated_s = now_s
+
+    def update(self, waits_s: Mapping[int, float], closed: Container[int], now_s: float) -> None:
+        """Set the shares. ``waits_s``: the loads that are known; ``closed``: the tasks that must not be fed."""
+        growth = GROWTH_PER_S * max(0.0, now_s - self._updated_s)
+        self._updated_s = now_s
+        if self._shares.is_even and not (waits_s or closed or self._loaded) and min(self._parts) == 1.0:
+            return  # nearly always
+        waits = [waits_s.get(task, 0.0) for task in self.tasks]
+        of_open = sorted(waits[at] for at, task in enumerate(self.tasks) if task not in closed)
+        if not of_open:
+            self._shares.set([WHOLE] * len(waits))  # nobody sends anyway
+            return
+        limit_s = MAX_RATIO * of_open[(len(of_open) - 1) // BASE_PART] + SLACK_S
+        free = [self._part(at, waits[at] / limit_s, task in closed, growth) for at, task in enumerate(self.tasks)]
+        largest = max(free)
+        self._shares.set([round(WHOLE * part / largest) for part in free])
+
+    def _part(self, at: int, load: float, is_closed: bool, growth: float) -> float:
+        """Return the part of its turns that a task takes now. ``load``: its wait, in times of what is permitted."""
+        if load > HALVING or is_closed:
+            if at not in self._loaded:
+                self._loaded.add(at)
+                self._parts[at] = max(1 / WHOLE, self._parts[at] / 2)
+        elif load <= 1:
+            if at not in self._loaded:
+                self._parts[at] = min(1.0, self._parts[at] + growth)
+            self._loaded.discard(at)
+        if is_closed:
+            return 0.0
+        return self._parts[at] / max(1.0, load) ** 2
