@@ -79,7 +79,8 @@ class Engine:
         self._loops_lock = threading.Lock()  # guards changes of the list of loops and of the flag below
         self._is_stopping = False
         self._clock = plan.environment.clock
-        self._sampler = None if conf["topology.disable.loadaware.messaging"] else LoadSampler()
+        is_simulated = plan.environment.unix_clock is None  # then threads take no time, and turns are to be repeatable
+        self._sampler = None if is_simulated or conf["topology.disable.loadaware.messaging"] else LoadSampler()
         self._shared: RunLoop | None = None  # runs all executors that need no loop of their own
         self._settings = LoopSettings(
             clock=plan.environment.clock,

@@ -23,6 +23,7 @@ class Balancer:
         self._clock = clock
         self._shares: list[LoadShares] = []
         self._closed: frozenset[int] = frozenset()
+        self._free_s = loads.free_s
         self._due_s = clock()
         for name, stream in tasks[0].streams.items():
             for at, (_, _, chosen) in enumerate(stream.shuffles):
@@ -33,11 +34,12 @@ class Balancer:
         self.choices = [frozenset(one.tasks) for one in self._shares]
 
     def refresh(self, closed: frozenset[int]) -> None:
-        """Set the shares by the present loads if that is due, or if other tasks are closed than before."""
+        """Set the shares if that is due, if other loads were told, or if other tasks are closed than before."""
         now_s = self._clock()
-        if closed is self._closed and now_s < self._due_s:
+        free_s = self._loads.free_s
+        if closed is self._closed and free_s is self._free_s and now_s < self._due_s:
             return
-        self._closed = closed
+        self._closed, self._free_s = closed, free_s
         self._due_s = now_s + REFRESH_S
         waits_s = self._loads.waits_s(now_s)
         for shares in self._shares:

@@ -71,6 +71,7 @@ class BoltExecutor(Executor):
             return has_heard
         if self._at >= len(self._rows) and not self._next_batch():
             return has_heard
+        self._follow_loads()
         started_s = self._clock()
         count = self._run_rows(self._quantum)
         while self._parts and count < self._quantum and self._at == len(self._rows):

@@ -142,6 +142,11 @@ class Executor:
         )
         return is_closed or (bool(self._limited) and any(task.context.is_full() for task in self._limited))
 
+    def _follow_loads(self) -> None:
+        """Set the shares of the shuffles. Called before components are, so that none chooses a closed task."""
+        if self._balancer is not None:
+            self._balancer.refresh(self._gate.closed)
+
     @property
     def has_work(self) -> bool:
         """True if the inbox has an item that a step would handle now."""
@@ -205,8 +210,6 @@ class Executor:
         """
         self._has_held = False
         closed = self._gate.closed  # read once, so that all streams to a held task are held
-        if self._balancer is not None:
-            self._balancer.refresh(closed)
         self._hand_over_old(closed)
         for buffer in self._buffers:
             if buffer:
@@ -215,8 +218,6 @@ class Executor:
     def flush_full(self) -> None:
         """Hand over full batches whose receiving tasks are open, except reports and progress."""
         closed = self._gate.closed
-        if self._balancer is not None:
-            self._balancer.refresh(closed)
         self._hand_over_old(closed)
         for buffer in self._unreported:
             if buffer.has_full:

@@ -29,7 +29,7 @@ BASE_PART = 4
 HALVING = 4.0
 """A wait so many times as long as what is permitted halves the share."""
 
-GROWTH_PER_S = 0.5
+DOUBLING_S = 0.5
 MAX_WAIT_S = 30.0
 """Longest wait that is believed: nothing is heard of a task for so long at most before it is tried again."""
 
@@ -39,8 +39,8 @@ SMOOTHING = 4
 class LoadMeter:
     """Estimate of the wait in front of an executor, from the rows that wait and those that it has executed.
 
-    Rows that wait are counted with the mean time of a row while there were any. The time since the last row ended is
-    added, so that a call that hangs, or a process that gets no processor, counts, too.
+    Rows that wait are counted with the mean time of a row while there were any, or with the time since a row ended
+    last: if a call hangs, or the process gets no processor, that is how long a row takes now.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -61,7 +61,7 @@ class LoadMeter:
         self._was_busy = waiting > 0
         if waiting <= 0:
             return 0.0
-        return min(MAX_WAIT_S, waiting * self._row_s + now_s - self._since_s)
+        return min(MAX_WAIT_S, waiting * max(self._row_s, now_s - self._since_s))
 
 
 class LoadShares:
@@ -76,30 +76,28 @@ class LoadShares:
 
     def update(self, waits_s: Mapping[int, float], closed: Container[int], now_s: float) -> None:
         """Set the shares. ``waits_s``: the loads that are known; ``closed``: the tasks that must not be fed."""
-        growth = GROWTH_PER_S * max(0.0, now_s - self._updated_s)
+        growth = 2 ** (max(0.0, now_s - self._updated_s) / DOUBLING_S)
         self._updated_s = now_s
         if self._shares.is_even and not (waits_s or closed or self._loaded) and min(self._parts) == 1.0:
             return  # nearly always
         waits = [waits_s.get(task, 0.0) for task in self.tasks]
         of_open = sorted(waits[at] for at, task in enumerate(self.tasks) if task not in closed)
         if not of_open:
-            self._shares.set([WHOLE] * len(waits))  # nobody sends anyway
-            return
+            return  # nobody sends
         limit_s = MAX_RATIO * of_open[(len(of_open) - 1) // BASE_PART] + SLACK_S
-        free = [self._part(at, waits[at] / limit_s, task in closed, growth) for at, task in enumerate(self.tasks)]
+        parts = [self._part(at, wait_s / limit_s, growth) for at, wait_s in enumerate(waits)]
+        free = [0.0 if task in closed else part for task, part in zip(self.tasks, parts, strict=True)]
         largest = max(free)
         self._shares.set([round(WHOLE * part / largest) for part in free])
 
-    def _part(self, at: int, load: float, is_closed: bool, growth: float) -> float:
+    def _part(self, at: int, load: float, growth: float) -> float:
         """Return the part of its turns that a task takes now. ``load``: its wait, in times of what is permitted."""
-        if load > HALVING or is_closed:
+        if load > HALVING:
             if at not in self._loaded:
                 self._loaded.add(at)
                 self._parts[at] = max(1 / WHOLE, self._parts[at] / 2)
         elif load <= 1:
             if at not in self._loaded:
-                self._parts[at] = min(1.0, self._parts[at] + growth)
+                self._parts[at] = min(1.0, self._parts[at] * growth)
             self._loaded.discard(at)
-        if is_closed:
-            return 0.0
         return self._parts[at] / max(1.0, load) ** 2

@@ -279,6 +279,7 @@ class SpoutExecutor(Executor):
         A spout declared as blocking is called once: its next call can take long, and the tuple just emitted must not
         wait for that call. A spout that was found blocking is called until a call takes long.
         """
+        self._follow_loads()
         started_s = self._clock()
         worked = False
         for spout in self._ready:

@@ -45,7 +45,14 @@ class Receiver:
         spec = builder.create_topology().spec()
         tasks = tasks_of(spec, conf)
         executors = [each for each in executors_of(tasks, executor_counts(spec, conf)) if each[0] == BOLT_TASK]
-        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
+        environment = Environment(
+            time.monotonic,
+            random.Random(1).getrandbits,
+            lambda *_: None,
+            True,
+            lambda *_: None,
+            unix_clock=time.time,
+        )
         plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
         self.engine = Engine(plan, executors, self, lambda executor: None)
         self.opened = asyncio.Event()
@@ -167,6 +174,32 @@ def test_congestion_is_announced_and_relieved():
             await until(lambda: not sender.gate.closed and len(SEEN) == 11)
             await sender.peers.close()
         receiver.engine.stop(5)
+
+    asyncio.run(run())
+
+
+def test_loads_are_told_with_what_is_confirmed_and_forgotten_with_the_link():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        loads = sender.gate.loads
+
+        def is_told(is_loaded):
+            """What the sender knows, after another row and another sample."""
+            sender.send(receiver, [0])
+            receiver.engine.run_watchdog()
+            return bool(loads.waits_s(time.monotonic())) is is_loaded
+
+        receiver.opened.set()
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(lambda: is_told(True))  # the engine does not run, so the rows wait
+            assert set(loads.free_s) == {BOLT_TASK}
+            receiver.engine.start()
+            await until(lambda: is_told(False))
+            receiver.engine.stop(5)
+            await until(lambda: is_told(True))
+        await until(lambda: not loads.free_s)
+        await sender.peers.close()
 
     asyncio.run(run())
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tupletree.worker.core.routing import WHOLE, Shares, Shuffled, shuffle
 from tupletree.worker.execution.load_sampler import MIN_WAIT_S, LoadSampler, by_wait
-from tupletree.worker.execution.load_shares import GROWTH_PER_S, MAX_WAIT_S, SLACK_S, LoadMeter, LoadShares
+from tupletree.worker.execution.load_shares import DOUBLING_S, MAX_WAIT_S, SLACK_S, LoadMeter, LoadShares
 from tupletree.worker.execution.loads import Loads
 
 STEP_S = 0.002
-SAMPLE_S, REFRESH_S = 0.05, 0.1
+SAMPLE_S = 0.05
 
 
 def shuffled(count: int, seed: int = 1) -> tuple[Shuffled, Shares]:
@@ -81,7 +81,7 @@ class Model:
         }
         if number % self._told_every == 0:
             self._free_s = {task: now_s + wait_s for task, wait_s in waits_s.items() if wait_s >= MIN_WAIT_S}
-        if self.is_aware and number % round(REFRESH_S / SAMPLE_S) == 0:
+        if self.is_aware:
             known = {task: free_s - now_s for task, free_s in self._free_s.items() if free_s > now_s}
             for _, shares in self._senders:
                 shares.update(known, (), now_s)
@@ -186,8 +186,8 @@ def test_one_task_takes_all_of_its_turns_and_a_closed_one_none_unless_all_are_cl
         loads.update(waits_s, closed, now_s)
         assert max(shares.of) == WHOLE
         assert all(shares.of[task] == 0 for task in closed if task < count) or closed >= set(range(count))
-    for _ in range(3):  # nothing is heard any more
-        now_s += 1 / GROWTH_PER_S
+    for _ in range(10):  # nothing is heard any more
+        now_s += DOUBLING_S
         loads.update({}, (), now_s)
     assert shares.is_even
 
@@ -206,18 +206,18 @@ def test_waits_that_differ_little_change_nothing_and_others_the_more_the_longer_
     assert shares.of == [WHOLE, 0, WHOLE]
     loads.update({}, (), 0.6)
     assert shares.of == [WHOLE, WHOLE // 2, WHOLE], "it was halved once"
-    loads.update({}, (), 0.6 + 0.25 / GROWTH_PER_S)
-    assert shares.of == [WHOLE, 3 * WHOLE // 4, WHOLE]
+    loads.update({}, (), 0.6 + DOUBLING_S / 2)
+    assert shares.of == [WHOLE, round(WHOLE / 2 * 2**0.5), WHOLE]
 
 
 def test_the_meter_counts_rows_that_wait_by_the_time_that_a_row_takes() -> None:
     meter = LoadMeter(0.0)
     assert meter.sample(0, 0, 5.0) == 0.0
     assert meter.sample(10, 0, 5.1) == 0.0, "they may just have come"
-    assert meter.sample(10, 0, 5.2) == pytest.approx(0.1), "none has ended"
+    assert meter.sample(10, 0, 5.2) == pytest.approx(10 * 0.1), "none has ended"
     assert meter.sample(8, 2, 5.3) == pytest.approx(8 * 0.1)
     assert meter.sample(6, 4, 5.5) == pytest.approx(6 * 0.1)
-    assert meter.sample(6, 4, 8.5) == pytest.approx(6 * 0.1 + 3), "a call hangs"
+    assert meter.sample(6, 4, 8.5) == pytest.approx(6 * 3.0), "a call hangs"
     assert meter.sample(6, 4, 99.0) == MAX_WAIT_S
     assert meter.sample(0, 10, 99.1) == 0.0
 
@@ -243,7 +243,7 @@ def test_tasks_of_one_inbox_are_told_together_and_only_loaded_ones() -> None:
     for second in range(4):
         free_s = sampler.sample([slow, quick], float(second))
         slow.rows, slow.executed, quick.rows, quick.executed = 5, second, 1, 1000 * second
-    assert free_s == {1: 3.0 + 5.0, 2: 3.0 + 5.0}
+    assert free_s == {1: 3.0 + 5.0, 2: 3.0 + 5.0}, "a row a second"
     assert by_wait(free_s, 3.5) == [([1, 2], 4500)]
     assert by_wait(free_s, 9.0) == []
     assert sampler.sample([quick], 4.0) == {}, "what is gone is not told"
