@@ -2,14 +2,23 @@
 
 from __future__ import annotations  # pure
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ..core.routing import Shares
 from ..core.task import Clock, Task
 from .load_shares import LoadShares
-from .loads import Loads
 
 REFRESH_S = 0.1
+
+
+class KnownLoads(Protocol):
+    """The loads of tasks as far as known (loads.py). ``free_s`` is another object after each change."""
+
+    @property
+    def free_s(self) -> Mapping[int, float]: ...
+
+    def waits_s(self, now_s: float) -> Mapping[int, float]: ...
 
 
 class Balancer:
@@ -18,7 +27,7 @@ class Balancer:
     ``choices``: the tasks that each shuffle chooses among.
     """
 
-    def __init__(self, tasks: Sequence[Task], loads: Loads, clock: Clock) -> None:
+    def __init__(self, tasks: Sequence[Task], loads: KnownLoads, clock: Clock) -> None:
         self._loads = loads
         self._clock = clock
         self._shares: list[LoadShares] = []
