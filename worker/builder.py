@@ -164,6 +164,7 @@ def _passable(plan: Plan, component: str, task: Task) -> frozenset[int]:
         subscribed.update(subscriber.id for subscriber, _ in plan.graph.subscriptions(component, name))
         shuffled.update(subscriber for subscriber, _, _ in stream.shuffles)
     others = (subscribed - shuffled).keys() | set(plan.graph.back_targets(component))
+    others |= {target for target in shuffled if plan.graph.is_back_edge(component, target)}  # never waited for
     return plan.tasks_of(shuffled.keys() - others)
 
 

@@ -98,8 +98,8 @@ class Executor:
         An unreachable task still makes the executor pause. Call after ``wait_for``.
         """
         self._balancer = balancer if balancer.choices else None
-        self._choices = balancer.choices
-        reached = frozenset[int]().union(*balancer.choices)
+        self._choices = [tasks for tasks in balancer.choices if tasks <= passable]
+        reached = frozenset[int]().union(*self._choices)
         self._feeds = (self._feeds - passable) | {behind(task) for task in passable & reached}
 
     def open(self) -> None:

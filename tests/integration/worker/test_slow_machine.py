@@ -67,5 +67,5 @@ def test_a_stream_is_not_held_up_by_tasks_on_a_slow_machine_which_get_what_they_
         wait_until(lambda: sum(executed(cluster)) > enough, 60, what="the tasks of the quick worker go on")
         counts = executed(cluster)
         assert len(counts) == TASKS
-        assert 0 < counts[0] and counts[1] < counts[2] / 10
+        assert counts[0] > 0 and counts[1] < counts[2] / 10
         wait_until(lambda: executed(cluster)[0] > counts[0] + 100, 60, what="the slow tasks are not left out")

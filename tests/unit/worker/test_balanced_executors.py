@@ -137,6 +137,19 @@ def test_who_feeds_a_cycle_waits_for_every_task_that_a_back_edge_leads_to() -> N
     assert [hand.executor(name).is_held for name in ("spout", "a", "b")] == [False, False, False]
     hand.gate.set("test", hand.tasks["b"])
     assert [hand.executor(name).is_held for name in ("spout", "a", "b")] == [False, True, False]
+    hand.gate.set("test", hand.tasks["a"])
+    assert [hand.executor(name).is_held for name in ("spout", "a", "b")] == [True, False, False]
+
+
+def test_a_bolt_that_feeds_itself_does_not_wait_for_itself() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FeederSpout(["n"]))
+    builder.set_bolt("a", Do(outputs=["n"]), 3).set_blocking(True).shuffle_grouping("spout").shuffle_grouping("a")
+    hand = HandDriven(builder.create_topology())
+    hand.gate.set("test", hand.tasks["a"])
+    assert [hand.executor(name).is_held for name in ("spout", "a")] == [True, False]
+    hand.gate.set("test", not_reached(hand.tasks["a"][:1]))
+    assert [hand.executor(name).is_held for name in ("spout", "a")] == [True, True]
 
 
 def test_disabled_shuffles_take_turns_and_wait_for_every_task() -> None:
