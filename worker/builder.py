@@ -157,7 +157,7 @@ def _make_executor(
 
 
 def _passable(plan: Plan, component: str, task: Task) -> frozenset[int]:
-    """Return the tasks to which nothing but shuffles among several leads: congested ones are passed over."""
+    """Return the tasks of components to which nothing but shuffles leads: congested ones are passed over."""
     subscribed: collections.Counter[str] = collections.Counter()
     shuffled: collections.Counter[str] = collections.Counter()
     for name, stream in task.streams.items():
@@ -298,10 +298,10 @@ def _compile(
     component = stream.origin.component
     match item.grouping:
         case Kind.GROUPING_KIND_SHUFFLE | Kind.GROUPING_KIND_NONE:
-            ones.append(_shuffle(stream, subscriber, targets, rng))
+            ones.append(_shuffle(stream, subscriber, targets, targets, rng))
         case Kind.GROUPING_KIND_LOCAL_OR_SHUFFLE:
             local = [target for target in targets if target.task in plan.local_tasks]
-            ones.append(_shuffle(stream, subscriber, local or targets, rng))
+            ones.append(_shuffle(stream, subscriber, targets, local or targets, rng))
         case Kind.GROUPING_KIND_FIELDS:
             ones.append(routing.fields(targets, positions, component, item.fields))
         case Kind.GROUPING_KIND_PARTIAL_KEY:
@@ -322,10 +322,13 @@ def _compile(
             raise TopologyError(f"component {component!r}: unknown grouping {item.grouping}", component=component)
 
 
-def _shuffle(stream: OutStream, subscriber: str, targets: list[Port], rng: random.Random) -> routing.One:
-    chooser = routing.shuffle(targets, rng)
-    if isinstance(chooser, routing.Shuffled):
-        stream.shuffles.append((subscriber, chooser, tuple(port.task for port in targets)))
+def _shuffle(
+    stream: OutStream, subscriber: str, targets: list[Port], chosen: list[Port], rng: random.Random
+) -> routing.One:
+    """Return a chooser among the chosen targets, which the stream lists if the subscriber has several."""
+    chooser = routing.shuffle(chosen, rng)
+    if len(targets) > 1:
+        stream.shuffles.append((subscriber, chooser, tuple(port.task for port in chosen)))
     return chooser
 
 

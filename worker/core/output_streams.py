@@ -19,7 +19,7 @@ from tupletree.tuples import Anchors, Origin
 
 from .batches import BATCH_BYTES, MIXED, Rows, weigh
 from .id_columns import IdColumns
-from .routing import Many, One, Shuffled
+from .routing import Many, One
 
 FIRST_ROOM = 64
 
@@ -211,8 +211,8 @@ class OutStream:
     one emitted tuple. ``emitted`` counts the tuples of streams without ``choose_one``, ``appended`` the rows of all
     ports, and ``transferred`` those that were handed over. ``generation``: the generation
     that batches are marked with (barriers.py); 0 where generations are not used. ``is_report``: its rows tell of rows
-    of other streams, which they must not overtake. ``shuffles``: subscriber, chooser and tasks, ascending, of
-    each shuffle among several tasks.
+    of other streams, which they must not overtake. ``shuffles``: subscriber, chooser and
+    its tasks, ascending, of each shuffle, unless the subscriber has a single task.
     """
 
     __slots__ = ("appended", "arity", "batch_size", "choose_many", "choose_one", "direct_tasks", "emitted",
@@ -227,7 +227,7 @@ class OutStream:
         self.is_report = origin.stream in (REPORT_STREAM, PROGRESS_STREAM)
         self.ports: dict[int, Port] = {}  # by receiving task
         self.direct_tasks: frozenset[int] = frozenset()
-        self.shuffles: list[tuple[str, Shuffled, tuple[int, ...]]] = []
+        self.shuffles: list[tuple[str, One, tuple[int, ...]]] = []
         self.choose_one: One | None = None
         self.choose_many: Many = _nobody
         self.observe: Callable[[Sequence[Any]], None] | None = None  # receives the values of direct emits

@@ -5,7 +5,7 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ..core.routing import Shares
+from ..core.routing import Shares, Shuffled
 from ..core.task import Clock, Task
 from .load_shares import LoadShares
 
@@ -34,13 +34,21 @@ class Balancer:
         self._closed: frozenset[int] = frozenset()
         self._free_s = loads.free_s
         self._due_s = clock()
+        self.choices: list[frozenset[int]] = []
         for name, stream in tasks[0].streams.items():
             for at, (_, _, chosen) in enumerate(stream.shuffles):
+                self.choices.append(frozenset(chosen))
                 shares = Shares(len(chosen))
-                for task in tasks:
-                    task.streams[name].shuffles[at][1].share_by(shares)
-                self._shares.append(LoadShares(chosen, shares, self._due_s))
-        self.choices = [frozenset(one.tasks) for one in self._shares]
+                for chooser in [task.streams[name].shuffles[at][1] for task in tasks]:
+                    if isinstance(chooser, Shuffled):
+                        chooser.share_by(shares)
+                if len(chosen) > 1:
+                    self._shares.append(LoadShares(chosen, shares, self._due_s))
+
+    @property
+    def is_needed(self) -> bool:
+        """True if a shuffle chooses among several tasks."""
+        return bool(self._shares)
 
     def refresh(self, closed: frozenset[int]) -> None:
         """Set the shares if that is due, if other loads were told, or if other tasks are closed than before."""

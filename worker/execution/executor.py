@@ -97,7 +97,7 @@ class Executor:
 
         An unreachable task still makes the executor pause. Call after ``wait_for``.
         """
-        self._balancer = balancer if balancer.choices else None
+        self._balancer = balancer if balancer.is_needed else None
         self._choices = [tasks for tasks in balancer.choices if tasks <= passable]
         reached = frozenset[int]().union(*self._choices)
         self._feeds = (self._feeds - passable) | {behind(task) for task in passable & reached}

@@ -46,6 +46,15 @@ def relay(grouping: str) -> Topology:
     return builder.create_topology()
 
 
+def relay_by_fields() -> Topology:
+    """The same with a fields grouping."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FEEDER)
+    builder.set_bolt("relay", DoBasic(outputs=["n"])).shuffle_grouping("spout")
+    builder.set_bolt("a-sink", Do(), 4).fields_grouping("relay", ["n"])
+    return builder.create_topology()
+
+
 def receivers(executor: Executor) -> set[int]:
     [task] = executor.tasks
     choose = task.streams["default"].choose_one
@@ -66,6 +75,31 @@ def test_local_or_shuffle_prefers_the_tasks_of_its_own_worker(local: set[int], e
 def test_shuffle_and_none_reach_tasks_of_every_worker(grouping: str) -> None:
     plan = plan_of(relay(grouping), {5, 1})
     assert receivers(build_executors(plan, [(5, 5)], Gate(lambda: None), lambda *batch: None)[0]) == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("grouping", "local", "closed", "is_held"),
+    [
+        ("shuffle_grouping", {5, 2, 3}, {1, 2, 3}, False),
+        ("shuffle_grouping", {5, 2, 3}, {1, 2, 3, 4}, True),
+        ("local_or_shuffle_grouping", {5, 2, 3}, {1, 2, 4}, False),
+        ("local_or_shuffle_grouping", {5, 2, 3}, {2, 3}, True),
+        ("local_or_shuffle_grouping", {5, 4}, {1, 2, 3}, False),
+        ("local_or_shuffle_grouping", {5, 4}, {4}, True),
+        ("local_or_shuffle_grouping", {5}, {1, 2, 3}, False),
+        ("fields_grouping", {5, 2, 3}, {1}, True),
+    ],
+)
+@pytest.mark.parametrize("is_aware", [True, False])
+def test_only_if_all_tasks_that_a_shuffle_chooses_among_are_congested_does_the_sender_wait(
+    grouping: str, local: set[int], closed: set[int], is_held: bool, is_aware: bool
+) -> None:
+    topology = relay(grouping) if grouping != "fields_grouping" else relay_by_fields()
+    gate = Gate(lambda: None)
+    plan = plan_of(topology, local, {"topology.disable.loadaware.messaging": not is_aware})
+    [executor] = build_executors(plan, [(5, 5)], gate, lambda *batch: None)
+    gate.set("test", closed)
+    assert executor.is_held is (is_held or not is_aware)
 
 
 def test_origins_name_every_stream_of_every_task() -> None:
