@@ -30,6 +30,7 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from ..core.batches import BATCH_BYTES, EncodedBatch, bytes_of, roots_of, tasks_of
 from ..execution.inbox import Gate, not_reached
+from ..execution.load_shares import MAX_WAIT_S
 from .fragments import FragmentCutter
 from .link_metrics import LinkMetrics
 from .reconnecting_stream import ReconnectingStream
@@ -136,7 +137,12 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
 
     def _learn_loads(self, loads: Iterable[worker_pb2.TaskLoad]) -> None:
         now_s = time.monotonic()  # the clock of the executors
-        free_s = {task: now_s + load.wait_ms / 1000 for load in loads for task in load.tasks if task in self.peer.tasks}
+        free_s = {
+            task: now_s + min(MAX_WAIT_S, load.wait_ms / 1000)
+            for load in loads
+            for task in load.tasks
+            if task in self.peer.tasks
+        }
         self._context.gate.loads.set(self, free_s)
 
     async def _write(self, call: Call) -> None:

@@ -20,6 +20,7 @@ from tupletree.worker.core.batches import EncodedBatch, Row, Rows, encode
 from tupletree.worker.core.task import Environment
 from tupletree.worker.engine import Engine, local_tasks
 from tupletree.worker.execution.inbox import Gate, not_reached
+from tupletree.worker.execution.load_shares import MAX_WAIT_S
 from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinkContext, PeerLinks
 from tupletree.worker.plan import Plan
 from tupletree.worker.service import WorkerService
@@ -200,6 +201,33 @@ def test_loads_are_told_with_what_is_confirmed_and_forgotten_with_the_link():
             await until(lambda: is_told(True))
         await until(lambda: not loads.free_s)
         await sender.peers.close()
+
+    asyncio.run(run())
+
+
+class Exaggerating(worker_pb2_grpc.WorkerServicer):
+    """A receiver whose tasks are all said to be loaded for seven weeks."""
+
+    async def Transfer(self, requests, context):
+        loads = [worker_pb2.TaskLoad(tasks=[BOLT_TASK, 77], wait_ms=2**32 - 1)]
+        yield worker_pb2.TransferStatus(loads=loads)
+        await asyncio.Event().wait()
+
+
+def test_of_a_load_no_more_than_the_longest_wait_is_believed_and_nothing_of_tasks_of_others():
+    async def run():
+        sender = Sender()
+        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, Exaggerating())
+        server = await start_server([add], "127.0.0.1", 0)
+        try:
+            await sender.follow(server.port)
+            await until(lambda: sender.gate.loads.free_s)
+            waits_s = sender.gate.loads.waits_s(time.monotonic())
+            assert waits_s.keys() == {BOLT_TASK}
+            assert 0 < waits_s[BOLT_TASK] <= MAX_WAIT_S
+            await sender.peers.close()
+        finally:
+            await server.stop(0)
 
     asyncio.run(run())
 
