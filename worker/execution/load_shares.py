@@ -30,6 +30,9 @@ HALVING = 4.0
 """A wait so many times as long as what is permitted halves the share."""
 
 DOUBLING_S = 0.5
+MAX_DOUBLINGS = 8
+"""More than the smallest part needs to be whole. An executor can do nothing for days, and no power is that large."""
+
 MAX_WAIT_S = 30.0
 """Longest wait that is believed: nothing is heard of a task for so long at most before it is tried again."""
 
@@ -76,7 +79,7 @@ class LoadShares:
 
     def update(self, waits_s: Mapping[int, float], closed: Container[int], now_s: float) -> None:
         """Set the shares. ``waits_s``: the loads that are known; ``closed``: the tasks that must not be fed."""
-        growth = 2 ** (max(0.0, now_s - self._updated_s) / DOUBLING_S)
+        growth = 2 ** min(MAX_DOUBLINGS, max(0.0, now_s - self._updated_s) / DOUBLING_S)
         self._updated_s = now_s
         if self._shares.is_even and not (waits_s or closed or self._loaded) and min(self._parts) == 1.0:
             return  # nearly always

@@ -72,6 +72,12 @@ def test_all_tasks_of_a_spout_follow_the_load() -> None:
     assert found[0] == 0 and max(found) - min(found[1:]) <= 6
 
 
+def test_a_sender_goes_on_after_an_hour_without_a_tuple() -> None:
+    hand, feeder = scene()
+    hand.now_s += 3600
+    assert received(hand, feeder) == [10, 10, 10, 10]
+
+
 def test_a_congested_task_is_passed_over_and_only_if_all_are_congested_does_the_sender_wait() -> None:
     hand, feeder = scene()
     tasks, spout = hand.tasks["bolt"], hand.executor("spout")

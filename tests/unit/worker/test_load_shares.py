@@ -210,6 +210,19 @@ def test_waits_that_differ_little_change_nothing_and_others_the_more_the_longer_
     assert shares.of == [WHOLE, round(WHOLE / 2 * 2**0.5), WHOLE]
 
 
+@pytest.mark.parametrize("idle_s", [60.0, 600.0, 1e9])
+def test_after_any_time_without_a_tuple_all_tasks_take_all_of_their_turns(idle_s: float) -> None:
+    shares = Shares(2)
+    loads = LoadShares([4, 5], shares, 0.0)
+    loads.update({}, (), idle_s)
+    for second in range(10):
+        loads.update({4: 20.0 if second % 2 else 0.0}, (), idle_s + second / 10)
+    assert shares.of[0] == 0
+    loads.update({}, (), 2 * idle_s)
+    loads.update({}, (), 3 * idle_s)
+    assert shares.is_even
+
+
 def test_the_meter_counts_rows_that_wait_by_the_time_that_a_row_takes() -> None:
     meter = LoadMeter(0.0)
     assert meter.sample(0, 0, 5.0) == 0.0
