@@ -42,8 +42,9 @@ SMOOTHING = 4
 class LoadMeter:
     """Estimate of the wait in front of an executor, from the rows that wait and those that it has executed.
 
-    Rows that wait are counted with the mean time of a row while there were any, or with the time since a row ended
-    last: if a call hangs, or the process gets no processor, that is how long a row takes now.
+    Rows that wait are counted with the mean time of a row while there were any, less the time since a row ended last,
+    which has passed of it. If that is longer, a call hangs, or the process gets no processor, and the wait is at least
+    as long. It is not as long for each row that waits: a call can be for many rows, which end together.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -64,7 +65,8 @@ class LoadMeter:
         self._was_busy = waiting > 0
         if waiting <= 0:
             return 0.0
-        return min(MAX_WAIT_S, waiting * max(self._row_s, now_s - self._since_s))
+        passed_s = now_s - self._since_s
+        return min(MAX_WAIT_S, max(waiting * self._row_s - passed_s, passed_s))
 
 
 class LoadShares:

@@ -28,11 +28,12 @@ def shuffled(count: int, seed: int = 1) -> tuple[Shuffled, Shares]:
 class Model:
     """Tasks that execute rows at speeds of their own, and senders that hear of their loads ``told_s`` later.
 
-    At most ``pending`` rows wait at any time: the senders emit whenever there are fewer.
+    At most ``pending`` rows wait at any time: the senders emit whenever there are fewer. A call is for up to ``batch``
+    rows, which end together.
     """
 
     def __init__(
-        self, rates: Sequence[float], pending: int, *, seed: int, told_s: float, is_aware: bool = True
+        self, rates: Sequence[float], pending: int, *, seed: int, told_s: float, is_aware: bool = True, batch: int = 1
     ) -> None:
         self.rates = list(rates)
         self.pending = pending
@@ -42,7 +43,9 @@ class Model:
         self._told_every = round(told_s / SAMPLE_S)
         self._rng = random.Random(seed)
         self._worked = [0.0] * len(rates)
-        self._needed = [1.0] * len(rates)
+        self._needed = [0.0] * len(rates)
+        self._batch = batch
+        self._begun = [0] * len(rates)  # rows of the present call
         self._meters = [LoadMeter(0.0) for _ in rates]
         self._free_s: dict[int, float] = {}
         self._senders = []
@@ -66,11 +69,16 @@ class Model:
     def _execute(self) -> None:
         for task, rate in enumerate(self.rates):
             self._worked[task] += rate * STEP_S if self.waiting[task] else 0
-            while self.waiting[task] and self._worked[task] >= self._needed[task]:
+            while self.waiting[task]:
+                if not self._begun[task]:
+                    self._begun[task] = min(self._batch, self.waiting[task])
+                    self._needed[task] = sum(self._rng.expovariate(1) for _ in range(self._begun[task]))
+                if self._worked[task] < self._needed[task]:
+                    break
                 self._worked[task] -= self._needed[task]
-                self._needed[task] = self._rng.expovariate(1)
-                self.waiting[task] -= 1
-                self.executed[task] += 1
+                self.waiting[task] -= self._begun[task]
+                self.executed[task] += self._begun[task]
+                self._begun[task] = 0
             if not self.waiting[task]:
                 self._worked[task] = 0.0
 
@@ -119,6 +127,14 @@ def test_equally_fast_tasks_execute_equally_much(pending: int, told_s: float, se
     turns = Model([1000.0] * 4, pending, seed=seed, told_s=told_s, is_aware=False).run(10)
     assert max(aware) < 1.04 * min(aware)
     assert sum(aware) > 0.98 * sum(turns)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("told_s", [0.05, 0.5])
+def test_calls_for_many_rows_are_no_load_because_they_take_long(told_s: float, seed: int) -> None:
+    aware = Model([2500.0] * 4, 2000, seed=seed, told_s=told_s, batch=256).run(20)
+    turns = Model([2500.0] * 4, 2000, seed=seed, told_s=told_s, batch=256, is_aware=False).run(20)
+    assert sum(aware) > 0.97 * sum(turns)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -227,12 +243,23 @@ def test_the_meter_counts_rows_that_wait_by_the_time_that_a_row_takes() -> None:
     meter = LoadMeter(0.0)
     assert meter.sample(0, 0, 5.0) == 0.0
     assert meter.sample(10, 0, 5.1) == 0.0, "they may just have come"
-    assert meter.sample(10, 0, 5.2) == pytest.approx(10 * 0.1), "none has ended"
+    assert meter.sample(10, 0, 5.2) == pytest.approx(0.1), "none has ended: all may end together"
     assert meter.sample(8, 2, 5.3) == pytest.approx(8 * 0.1)
     assert meter.sample(6, 4, 5.5) == pytest.approx(6 * 0.1)
-    assert meter.sample(6, 4, 8.5) == pytest.approx(6 * 3.0), "a call hangs"
+    assert meter.sample(6, 4, 8.5) == pytest.approx(3.0), "a call hangs"
+    assert meter.sample(90, 4, 8.6) == pytest.approx(90 * 0.1 - 3.1), "rows that end together"
     assert meter.sample(6, 4, 99.0) == MAX_WAIT_S
     assert meter.sample(0, 10, 99.1) == 0.0
+
+
+def test_rows_that_end_together_wait_for_each_other_and_not_for_as_many_calls() -> None:
+    meter = LoadMeter(0.0)
+    waits_s = [meter.sample(512, 256 * int(now / 12), now / 100) for now in range(5, 500, 5)]
+    assert max(waits_s) < 2 * 0.24 + 0.12, "two calls of 0.12 s, of which one is under way"
+    meter = LoadMeter(0.0)
+    for number in range(20):
+        meter.sample(1000, 25_000 * number, number / 20)
+    assert meter.sample(1000, 25_000 * 19, 1.25) == pytest.approx(0.3, rel=0.05), "the process got no processor"
 
 
 def test_loads_are_those_of_all_sources_until_their_time_is_over_or_their_source_gone() -> None:
