@@ -368,6 +368,7 @@ class Worker:
         while True:
             await asyncio.sleep(WATCHDOG_S)
             self._engine.run_watchdog()
+            self._service.loads_sampled()
             for error in self._throttle.release(time.monotonic()):
                 self._store_error(error)
 

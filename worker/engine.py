@@ -30,7 +30,7 @@ from .execution.call_durations import Present
 from .execution.delivery import put_again, put_local, put_remote
 from .execution.executor import Executor
 from .execution.inbox import ACKERS, Gate, Inbox, RemoteBatch
-from .execution.load_sampler import LoadSampler, by_wait
+from .execution.load_sampler import LoadSampler, by_wait, has_ended_early
 from .execution.loop_settings import LoopSettings
 from .execution.outgoing_batches import send_bounded
 from .execution.run_loop import RunLoop
@@ -206,7 +206,16 @@ class Engine:
     @property
     def loads(self) -> list[tuple[Sequence[int], int]]:
         """Tasks of this worker and the milliseconds that a tuple sent now waits for them; others are free."""
-        return [] if self._sampler is None else by_wait(self._sampler.free_s, self._clock())
+        return by_wait(self.free_s, self._clock())
+
+    @property
+    def free_s(self) -> Mapping[int, float]:
+        """When each loaded task has executed all that waits for it, by the last sample."""
+        return {} if self._sampler is None else self._sampler.free_s
+
+    def is_free_early(self, told_s: Mapping[int, float]) -> bool:
+        """True if a task is free now, and was to be only much later by an earlier ``free_s``."""
+        return has_ended_early(told_s, self.free_s, self._clock())
 
     def run_watchdog(self) -> None:
         """Run the watchdog once, and sample the loads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +25,15 @@ each."""
 
 @dataclass(slots=True, eq=False)
 class Sender:
-    """The stream from one sending worker: the last frame received, and the bytes received since the last status."""
+    """The stream from one sending worker: the last frame received, and the bytes received since the last status.
+
+    ``told_free_s``: the time by task until which the last status says that it is loaded.
+    """
 
     pieces: Reassembly
     confirmed: int = 0
     untold_bytes: int = 0
+    told_free_s: Mapping[int, float] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # a status is due, now or later
     is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -69,6 +73,15 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         for sender in self._senders:
             sender.send_now()
 
+    def loads_sampled(self) -> None:
+        """Send a status, in the usual interval, to the senders that were told of a load which has ended early.
+
+        They give the task nothing, so there may be nothing to confirm.
+        """
+        for sender in self._senders:
+            if sender.told_free_s and self._engine.is_free_early(sender.told_free_s):
+                sender.changed.set()
+
     async def Transfer(
         self, requests: AsyncIterator[worker_pb2.TransferRequest], context: Any
     ) -> AsyncIterator[worker_pb2.TransferStatus]:
@@ -98,6 +111,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     def _status(self, sender: Sender) -> worker_pb2.TransferStatus:
         loads = [worker_pb2.TaskLoad(tasks=tasks, wait_ms=wait_ms) for tasks, wait_ms in self._engine.loads]
         congested = self._engine.congested_tasks
+        sender.told_free_s = self._engine.free_s
         return worker_pb2.TransferStatus(confirmed=sender.confirmed, congested=congested, loads=loads)
 
     async def ReadState(

@@ -11,6 +11,10 @@ MIN_WAIT_S = 0.01
 """Shorter waits are not worth telling: the task is free."""
 
 
+EARLY_S = 0.25
+"""A load that ends so much earlier than was told is worth a message."""
+
+
 class Waiting(Protocol):
     """The part of an inbox that is sampled."""
 
@@ -54,3 +58,8 @@ def by_wait(free_s: Mapping[int, float], now_s: float) -> list[tuple[Sequence[in
         if wait_ms > 0:
             tasks.setdefault(wait_ms, []).append(task)
     return [(found, wait_ms) for wait_ms, found in tasks.items()]
+
+
+def has_ended_early(told_s: Mapping[int, float], free_s: Mapping[int, float], now_s: float) -> bool:
+    """True if a task that was told as loaded, until a time that is not near, is not loaded any more."""
+    return any(at_s - now_s > EARLY_S and task not in free_s for task, at_s in told_s.items())

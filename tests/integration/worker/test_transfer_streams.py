@@ -1,114 +1,21 @@
 """Tuples between two workers over real gRPC: what arrives, what is refused, and what a broken stream costs."""
 
 import asyncio
-import contextlib
 import functools
-import random
 import time
 
 import grpc
 import pytest
+from transfer_scene import BOLT_TASK, SEEN, SPOUT_TASK, Receiver, Sender, until
 
-from tupletree import Bolt, TopologyBuilder, config
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.server import start_server
 from tupletree.errors import ProtocolError
-from tupletree.parallelism import executor_counts, executors_of, tasks_of
-from tupletree.testing import FeederSpout
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
-from tupletree.worker.core.batches import EncodedBatch, Row, Rows, encode
-from tupletree.worker.core.task import Environment
-from tupletree.worker.engine import Engine, local_tasks
-from tupletree.worker.execution.inbox import Gate, not_reached
+from tupletree.worker.core.batches import EncodedBatch
+from tupletree.worker.execution.inbox import not_reached
 from tupletree.worker.execution.load_shares import MAX_WAIT_S
-from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES, Peer, PeerLinkContext, PeerLinks
-from tupletree.worker.plan import Plan
-from tupletree.worker.service import WorkerService
-
-SEEN = []
-BOLT_TASK, SPOUT_TASK = 1, 2
-
-
-class Collect(Bolt):
-    def execute(self, tup):
-        SEEN.append((tup.values, tup.anchors))
-        self.collector.ack(tup)
-
-
-class Receiver:
-    """A worker that runs the bolt of a two-component topology, behind a real server."""
-
-    def __init__(self, limit=32_768):
-        builder = TopologyBuilder()
-        builder.set_spout("a-spout", FeederSpout(["x"]))
-        builder.set_bolt("a-bolt", Collect()).shuffle_grouping("a-spout")
-        conf = {**config.defaults(), "topology.executor.receive.buffer.size": limit}
-        spec = builder.create_topology().spec()
-        tasks = tasks_of(spec, conf)
-        executors = [each for each in executors_of(tasks, executor_counts(spec, conf)) if each[0] == BOLT_TASK]
-        environment = Environment(
-            time.monotonic,
-            random.Random(1).getrandbits,
-            lambda *_: None,
-            True,
-            lambda *_: None,
-            unix_clock=time.time,
-        )
-        plan = Plan("t", spec, conf, tasks, local_tasks(executors), environment, seed=1)
-        self.engine = Engine(plan, executors, self, lambda executor: None)
-        self.opened = asyncio.Event()
-        self.posted = []
-        self.versions = []
-        self.service = WorkerService(self.engine, "t", "w2", self.opened, self.versions.append)
-        self.loop = asyncio.get_running_loop()
-
-    def send(self, batch):
-        raise AssertionError("the bolt emits nothing")
-
-    def post(self, updates):
-        self.posted.append(updates)
-
-    def failed(self, failure):
-        raise failure
-
-    def congestion_changed(self):
-        self.loop.call_soon_threadsafe(self.service.congestion_changed)
-
-    @contextlib.asynccontextmanager
-    async def serving(self, port=0):
-        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self.service)
-        server = await start_server([add], "127.0.0.1", port)
-        try:
-            yield server.port
-        finally:
-            await server.stop(0)
-
-
-class Sender:
-    """The links of a worker that sends."""
-
-    def __init__(self):
-        self.gate = Gate(lambda: None)
-        self.failed = set()
-        self.peers = PeerLinks(
-            PeerLinkContext("t", "w1", self.gate, lambda: 3, self.failed.update, lambda: None, lambda batch: [])
-        )
-
-    async def follow(self, port, worker_id="w2"):
-        peer = Peer(worker_id, f"127.0.0.1:{port}", frozenset({BOLT_TASK}))
-        await self.peers.connect({"slot": peer}, {"slot": peer.tasks})
-
-    def send(self, receiver, values, root=0):
-        origin = receiver.engine.origins[(SPOUT_TASK, "default")]
-        rows: list[Row] = [([value], root, root + 1 if root else 0) for value in values]
-        self.peers.send(encode(origin, BOLT_TASK, Rows.of(rows)), frozenset([BOLT_TASK]))
-
-
-async def until(predicate):
-    deadline_s = time.monotonic() + 20
-    while not predicate():
-        assert time.monotonic() < deadline_s, "not true in time"
-        await asyncio.sleep(0.005)
+from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES
 
 
 @pytest.fixture(autouse=True)
@@ -200,6 +107,39 @@ def test_loads_are_told_with_what_is_confirmed_and_forgotten_with_the_link():
             receiver.engine.stop(5)
             await until(lambda: is_told(True))
         await until(lambda: not loads.free_s)
+        await sender.peers.close()
+
+    asyncio.run(run())
+
+
+def test_a_load_that_has_ended_early_is_told_even_if_nothing_more_is_sent():
+    async def run():
+        receiver, sender = Receiver(), Sender()
+        loads = sender.gate.loads
+
+        def sample():
+            receiver.engine.run_watchdog()
+            receiver.service.loads_sampled()
+
+        def is_loaded():
+            """True once the sender knows that no row has ended for long."""
+            sender.send(receiver, [0])
+            receiver.skew_s += 5
+            sample()
+            return any(wait_s > 20 for wait_s in loads.waits_s(time.monotonic()).values())
+
+        def is_free():
+            sample()
+            return not loads.free_s
+
+        receiver.opened.set()
+        async with receiver.serving() as port:
+            await sender.follow(port)
+            await until(is_loaded)
+            await until(lambda: sender.peers.is_idle)
+            receiver.engine.start()
+            await until(is_free)
+            receiver.engine.stop(5)
         await sender.peers.close()
 
     asyncio.run(run())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tupletree.worker.core.routing import WHOLE, Shares, Shuffled, shuffle
-from tupletree.worker.execution.load_sampler import MIN_WAIT_S, LoadSampler, by_wait
+from tupletree.worker.execution.load_sampler import EARLY_S, MIN_WAIT_S, LoadSampler, by_wait, has_ended_early
 from tupletree.worker.execution.load_shares import DOUBLING_S, MAX_WAIT_S, SLACK_S, LoadMeter, LoadShares
 from tupletree.worker.execution.loads import Loads
 
@@ -287,3 +287,12 @@ def test_tasks_of_one_inbox_are_told_together_and_only_loaded_ones() -> None:
     assert by_wait(free_s, 3.5) == [([1, 2], 4500)]
     assert by_wait(free_s, 9.0) == []
     assert sampler.sample([quick], 4.0) == {}, "what is gone is not told"
+
+
+def test_a_load_has_ended_early_if_it_was_told_for_long_and_its_task_is_free() -> None:
+    told_s = {1: 20.0, 2: 10.0 + EARLY_S}
+    assert has_ended_early(told_s, {}, 10.0)
+    assert has_ended_early(told_s, {2: 11.0}, 10.0)
+    assert not has_ended_early(told_s, {1: 10.1}, 10.0), "what comes is confirmed, with its load"
+    assert not has_ended_early(told_s, {}, 20.0)
+    assert not has_ended_early({}, {}, 10.0)
