@@ -64,6 +64,7 @@ class BoltExecutor(Executor):
         self.tree_tasks = sorted(self._trees)
 
     def step(self) -> bool:
+        self._follow_loads()  # also before calls, which can emit
         has_heard = self._handle_news()
         if self.is_held:
             if self._limited:
@@ -71,7 +72,6 @@ class BoltExecutor(Executor):
             return has_heard
         if self._at >= len(self._rows) and not self._next_batch():
             return has_heard
-        self._follow_loads()
         started_s = self._clock()
         count = self._run_rows(self._quantum)
         while self._parts and count < self._quantum and self._at == len(self._rows):

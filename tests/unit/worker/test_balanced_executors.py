@@ -92,6 +92,23 @@ def test_a_congested_task_is_passed_over_and_only_if_all_are_congested_does_the_
     assert received(hand, feeder, 1) == [4, 0, 0, 0]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_calls_pass_over_a_congested_task_too(is_first: bool) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FeederSpout(["n"]))
+    builder.set_bolt("bolt", Do(outputs=["n"])).shuffle_grouping("spout")
+    builder.set_bolt("sink", Do(), 2).set_blocking(True).shuffle_grouping("bolt")
+    hand = HandDriven(builder.create_topology(), is_tracked=False)
+    bolt = hand.executor("bolt").tasks[0]
+    assert bolt.ask_soon is not None
+    hand.gate.set("test", hand.tasks["sink"][:1])
+    for number in range(4):
+        bolt.ask_soon(is_first, None, lambda number=number: bolt.collector.emit([number]))  # type: ignore[attr-defined, misc]
+    while hand.step("bolt"):
+        pass
+    assert [task for _, task, rows in hand.delivered for _ in rows] == [hand.tasks["sink"][1]] * 4
+
+
 def test_what_was_emitted_for_a_task_that_has_become_congested_waits_for_it() -> None:
     hand, feeder = scene()
     for number in range(8):
