@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tupletree.client import AckerSummary, NimbusClient
 
 _LOOK_S: Final = 1.0
+REPLACED: Final = "another acker answers at this address now"
 _RATES: Final = ("inits", "acks", "completed", "fails", "timeouts")
 
 
@@ -57,6 +58,8 @@ def command(client: NimbusClient, acker: str | None, topology: str | None, as_js
 
 def _chosen(ackers: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     found = [one for one in ackers if one["address"] == wanted or one["id"].startswith(wanted)]
+    if len(found) > 1:  # one that is dead stays registered for a while, beside its successor
+        found = [one for one in found if one["reachable"]] or found
     if len(found) != 1:
         known = ", ".join(f"{one['id']} ({one['address']})" for one in ackers) or "none"
         raise UsageError(f"{'several ackers match' if found else 'no acker matches'} '{wanted}'; known ackers: {known}")
@@ -105,8 +108,10 @@ def _acker_dict(client: NimbusClient, summary: AckerSummary) -> dict[str, Any]:
     }
     try:
         ledger = client.ledger(address)
+        reason = "" if ledger.acker_id == presence.id else REPLACED
     except TupletreeError as error:
         reason = str(error).removeprefix(f"acker at {address} ")
+    if reason:
         return {**acker, "reachable": False, "ready": False, "reasons": [reason], "shards": []}
     shards = sorted(ledger.shards, key=lambda shard: (shard.topology_id, shard.shard))
     return {

@@ -67,7 +67,8 @@ def _reason_of_narrow(component: Component, before: Component, stream: str) -> s
     if before.in_source:
         return f"behind a source: {before.id} gives event times, and would run these without flat_map or partial values"
     if is_source:
-        return f"behind a source: {before.id} would run these if there were no flat_map, event_time or partial values"
+        times = "" if getattr(before.head.argument, "tells_partitions", False) else ", event_time"
+        return f"behind a source: {before.id} would run these if there were no flat_map{times} or partial values"
     if before.chain is not None:
         return f"event times: {before.id} does not send the newest of them"
     return f"behind a bolt: {before.id} passes tuples on, and runs no operators"

@@ -19,7 +19,11 @@ import spinning_topology
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.integration.control.conftest import Console
+from tupletree import config
+from tupletree._coord.presence import Registration
+from tupletree._coord.session import connect, disconnect
 from tupletree.testing import DevCluster, wait_until
+from tupletree.v1.topology_pb2 import Presence
 
 
 def ports(console: Console) -> list[int]:
@@ -261,6 +265,26 @@ def test_one_acker_in_detail(console: Console) -> None:
     assert all(shard["per_s"]["inits"] is not None for shard in detailed["shards"])
     assert "inits/s" in console("ackers", first["id"])
     assert "no acker matches 'nobody'" in console.refusal("ackers", "nobody")
+
+
+def test_an_acker_is_not_taken_for_one_that_died_at_its_address(console: Console) -> None:
+    """A registration outlives its process for as long as its session with ZooKeeper does."""
+    living = console.cluster.client.cluster().ackers[0]
+    address = living.presence.address
+    host, port = living.presence.host, living.presence.grpc_port
+    conf = {**config.defaults(), **console.cluster.conf}
+    session = connect(conf)
+    try:
+        left = Registration(session, conf["zookeeper.root"], "acker", Presence(id="dead", host=host, grpc_port=port))
+        left.start()
+        wait_until(lambda: "dead" in {one["id"] for one in console.json("ackers")}, 30)
+        states = {one["id"]: (one["ready"], one["reasons"]) for one in console.json("ackers")}
+        assert states["dead"] == (False, ["another acker answers at this address now"])
+        assert states[living.presence.id] == (True, [])
+        assert [one["id"] for one in console.json("ackers", address)] == [living.presence.id]
+        left.stop()
+    finally:
+        disconnect(session)
 
 
 def test_the_doctor_finds_the_cluster_and_compares_clocks(console: Console) -> None:
