@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tupletree.keyed.settings import MAX_TIME_MS
-from tupletree.keyed.watermark import ABSENT, BEFORE_ALL
+from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
 
 
 class _Partition:
@@ -37,6 +37,9 @@ class _Partition:
 class PartitionTimes:
     """A SourceProgress. ``idle_timeout_ms``: None for no time, as the end of a partition is known.
 
+    With a timeout, those who wait for the progress take a task without new progress for idle. So a task that brings
+    elements while one of its partitions is further behind says that it is ALIVE.
+
     Attributes:
         newest: a list of one event time, which those who give elements their times raise.
     """
@@ -44,6 +47,7 @@ class PartitionTimes:
     def __init__(self, idle_timeout_ms: int | None) -> None:
         self.newest = [BEFORE_ALL]  # of the partition that is being emitted
         self._idle_timeout_ms = idle_timeout_ms or 0
+        self._has_timeout = idle_timeout_ms is not None
         self._partitions: dict[str, _Partition] = {}
         self._selected: str | None = None
         self._positions: Callable[[], Mapping[str, int]] | None = None  # None: the spout tells of no partitions
@@ -53,6 +57,7 @@ class PartitionTimes:
         self._ticked_ms: int | None = None  # at the last look
         self._time = BEFORE_ALL  # the progress
         self._sent = BEFORE_ALL
+        self._seen: Sequence[int] = ()  # the newest times of the partitions at the last report
 
     # The spout's side: see SourceProgress
 
@@ -110,19 +115,25 @@ class PartitionTimes:
         if self._positions is None:
             return [] if self.newest[0] == BEFORE_ALL else [self.newest[0]]
         if not (self._has_read_all() if self._partitions else self._is_known):
-            self._sent = BEFORE_ALL
-            return [self._time]
+            return [self._time, ALIVE] if self._is_only_alive() else [self._time]
         self._keep_newest()
         time = max(self._time, self._newest_of_all())
-        if time == self._sent:
-            return [ABSENT]
-        self._sent = time
-        return [time, ABSENT]
+        return [ABSENT] if time == BEFORE_ALL else [time, ABSENT]  # each time: a task that starts again has not heard
 
     def end(self) -> None:
         self._has_ended = True
 
     # Internals
+
+    def _is_only_alive(self) -> bool:
+        """Return true if elements have come since the last report, and the progress is as it was."""
+        if not self._has_timeout:
+            return False
+        self._keep_newest()
+        newest = [one.newest for one in self._partitions.values()]
+        has_come, self._seen = newest != self._seen, newest
+        is_new, self._sent = self._time != self._sent, self._time
+        return has_come and not is_new
 
     def _newest_of_all(self) -> int:
         return max((one.newest for one in self._partitions.values()), default=BEFORE_ALL)

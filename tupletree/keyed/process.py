@@ -35,7 +35,7 @@ from tupletree.keyed.settings import (
     late_report,
     unit_doubt,
 )
-from tupletree.keyed.watermark import ABSENT, BEFORE_ALL
+from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
 from tupletree.tuples import Tuple
@@ -223,7 +223,7 @@ class KeyedProcess(BasicStatefulBolt):
         """Take notice that a sending task has come to an event time, as if it had sent a tuple of that time.
 
         Does nothing if the sender has sent a tuple of this time or a later one. Event timers that are due fire. A
-        sender whose time is ABSENT holds nothing back until it sends another time.
+        sender whose time is ABSENT holds nothing back until it sends another time. ALIVE: it is not silent.
         """
         progress = self._progress
         assert progress is not None
@@ -231,6 +231,9 @@ class KeyedProcess(BasicStatefulBolt):
         if time == ABSENT:
             watermark.leave(sender)
             self._fire_events(progress)
+            return
+        if time == ALIVE:
+            watermark.alive(sender)
             return
         watermark.back(sender)
         if time > watermark.newest.get(sender, BEFORE_ALL):

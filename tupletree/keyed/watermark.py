@@ -23,6 +23,9 @@ BEFORE_ALL: Final = -(1 << 62)
 ABSENT: Final = BEFORE_ALL - 1
 """The progress of a sender that has nothing to bring, such as a source's task without partitions: see ``leave``."""
 
+ALIVE: Final = ABSENT - 1
+"""The progress of a sender that brings tuples, but has come no further, as it knows of older ones: see ``alive``."""
+
 
 class Watermark:
     """The watermark of one task over its sending tasks. Times are whole milliseconds.
@@ -87,13 +90,18 @@ class Watermark:
         """True if all senders are absent."""
         return self._absent.issuperset(self._silent_ms)
 
-    def came(self, sender: int, at_ms: int) -> None:
-        """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
+    def alive(self, sender: int) -> None:
+        """Record that a sender is not silent."""
         if self._idle_timeout_ms is not None:
             self._heard.add(sender)
             if sender in self._idle:
                 self._idle.discard(sender)
                 self._slowest = None
+
+    def came(self, sender: int, at_ms: int) -> None:
+        """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
+        if self._idle_timeout_ms is not None:
+            self.alive(sender)
         newest = self.newest.get(sender)
         if newest is None:
             self._silent_ms.setdefault(sender, 0)

@@ -307,8 +307,9 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
             outputs = {stream: layout.fields for stream, layout in chain.emits.items()}
             if chain.sends_watermarks:
                 outputs[WATERMARKS] = FIELDS
-            times = [one for one in component.operators if one.kind is Kind.EVENT_TIME]
-            given = chained(given, SourceChain(chain, idle_timeout_ms(*times) if times else None), outputs)
+            times = [idle_timeout_ms(one) for one in component.operators if one.kind is Kind.EVENT_TIME]
+            longest = max((timeout for timeout in times if timeout is not None), default=None)
+            given = chained(given, SourceChain(chain, longest), outputs)
         spout = builder.set_spout(component.id, given, component.parallelism)
         if head.settings.get("retry") is not None:
             spout.set_retry(head.settings["retry"])

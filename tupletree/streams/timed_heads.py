@@ -14,6 +14,7 @@ from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
 from tupletree.keyed.progress import entry_of
 from tupletree.keyed.settings import MAX_TIME_MS
+from tupletree.keyed.watermark import ALIVE
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import second
@@ -50,6 +51,7 @@ class _Timed(KeyedProcess):
     key = KEY
     chain: Chain
     late: Layout | None = None
+    _is_alive = False  # a sender has said so since progress was sent last
     _behind_ms = 0  # results may have times so far before the watermark
     _late_remedy = "raise max_lag of event_time, or take the stream .late of the result"
 
@@ -79,6 +81,7 @@ class _Timed(KeyedProcess):
 
     def _execute_timed(self, tup: Tuple) -> None:
         if tup.source_stream == WATERMARKS:
+            self._is_alive |= tup[TIME] == ALIVE
             self.advance(tup.source_task, tup[TIME])
             if self.chain.sends_watermarks and (self._timers.watermark or 0) > ENDING:  # no element comes any more
                 self._send_progress()
@@ -92,6 +95,9 @@ class _Timed(KeyedProcess):
     def _send_progress(self) -> None:
         if (time := self._timers.watermark) is not None:
             self.collector.emit([time - self._behind_ms], stream=WATERMARKS)
+        if self._is_alive:
+            self._is_alive = False
+            self.collector.emit([ALIVE], stream=WATERMARKS)
 
 
 class WindowHead(_Timed, KeyedWindow):

@@ -164,9 +164,9 @@ def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
     }
 
 
-def idle_timeout_ms(*streams: Operator) -> int | None:
-    """Return the idle timeout of elements that have event times, in milliseconds: the longest of the streams."""
-    timeout: dt.timedelta | None = time_settings(streams)["idle_timeout"]
+def idle_timeout_ms(one: Operator) -> int | None:
+    """Return the idle timeout of elements that have event times, in milliseconds."""
+    timeout: dt.timedelta | None = time_settings([one])["idle_timeout"]
     return None if timeout is None else round(timeout / dt.timedelta(milliseconds=1))
 
 

@@ -13,9 +13,10 @@ elements have event times sends its progress every 200 ms, to every task of the 
 
 The stream is declared last, and executors flush streams in this order: progress does not overtake elements.
 
-Progress that is not new is no sign of life: a sending task without elements is idle all the same. Two values are no
-times: ABSENT of a task that has nothing to bring, and holds nothing back until it sends something else, and BEFORE_ALL
-of a task that is not absent and knows no time.
+Progress that is not new is no sign of life: a sending task without elements is idle all the same. Three values are no
+times: ABSENT of a task that has nothing to bring, and holds nothing back until it sends something else; BEFORE_ALL
+of a task that is not absent and knows no time; and ALIVE after progress that is not new, of a source's task that reads
+one partition while another is further behind: it is not idle, however long that takes. Those behind it pass that on.
 """
 
 from __future__ import annotations  # pure
@@ -26,7 +27,7 @@ from typing import Any, Final
 from tupletree._source_progress import REPORT_EVERY_S
 from tupletree.component import TopologyContext
 from tupletree.keyed.settings import MAX_EVENT_TIME_MS, MAX_TIME_MS
-from tupletree.keyed.watermark import ABSENT, BEFORE_ALL, Watermark
+from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL, Watermark
 from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.code import Code
 from tupletree.streams.layout import TIME
@@ -57,6 +58,7 @@ class Passing:
         self._context = context
         self._watermark = Watermark(senders, 0, idle_timeout_ms, self._now_ms())
         self._was_alone = False
+        self._is_alive = False  # a sender has said so
 
     def came(self, tup: Tuple) -> bool:
         """Return true if a tuple is an element; otherwise record the progress of its sender."""
@@ -65,6 +67,10 @@ class Passing:
         time_ms = tup[TIME]
         if time_ms == ABSENT:
             self._watermark.leave(tup.source_task)
+            return False
+        if time_ms == ALIVE:
+            self._watermark.alive(tup.source_task)
+            self._is_alive = True
             return False
         self._watermark.back(tup.source_task)
         if time_ms > self._watermark.newest.get(tup.source_task, BEFORE_ALL):
@@ -80,9 +86,9 @@ class Passing:
         """Return what to send, in order."""
         time, was_alone = self.time(), self._was_alone
         is_alone = self._was_alone = self._watermark.is_alone
-        if time == BEFORE_ALL and not was_alone:
-            return [ABSENT] if is_alone else []
-        return [time, ABSENT] if is_alone else [time]
+        state = [ABSENT] if is_alone else [ALIVE] if self._is_alive else []
+        self._is_alive = False
+        return state if time == BEFORE_ALL and not was_alone else [time, *state]
 
     def end(self) -> None:
         """Do nothing: the senders say when the input is over."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tupletree.keyed.partition_times import PartitionTimes
 from tupletree.keyed.settings import MAX_TIME_MS
-from tupletree.keyed.watermark import ABSENT, BEFORE_ALL, Watermark
+from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL, Watermark
 
 NAMES = ("a", "b", "c")
 
@@ -54,8 +54,7 @@ def log(idle_timeout_ms: int | None = None, *, is_complete: bool = False) -> Log
 def time_of(one: Log, now_ms: int = 0) -> int:
     """Return the progress after a look."""
     one.look(now_ms)
-    [time] = one.times.report()
-    return time
+    return one.times.report()[0]
 
 
 KINDS = [*("write", "emit", "look") * 4, "assign", "revoke", "outage"]
@@ -184,6 +183,40 @@ def test_with_an_idle_timeout_a_partition_at_its_end_holds_back_until_it_was_sil
     assert time_of(one, 11_500) == 4
 
 
+def test_with_an_idle_timeout_a_task_that_brings_elements_is_alive_while_a_partition_is_further_behind() -> None:
+    for is_complete in (False, True):
+        one = log(1_000, is_complete=is_complete)
+        one.assign("a", 1, 2, 3)
+        one.assign("b", 1)
+        one.emit("a", 1)
+        one.look()
+        assert one.times.report() == [BEFORE_ALL, ALIVE]
+        assert one.times.report() == [BEFORE_ALL]  # nothing has come
+        one.emit("a", 1)
+        assert one.times.report() == [BEFORE_ALL, ALIVE]
+        one.emit("b")
+        one.emit("a")
+        one.look(500)
+        assert one.times.report() == [3 if is_complete else 1]  # new progress
+
+
+def test_a_sender_that_is_alive_holds_the_watermark_back_without_progress() -> None:
+    watermark = Watermark([1, 2], 0, 1_000, 0)
+    watermark.came(1, 10)
+    for now_ms in range(400, 4_000, 400):
+        watermark.alive(2)
+        watermark.came(1, now_ms)
+        watermark.tick(now_ms)
+        assert watermark.value == BEFORE_ALL
+    for now_ms in range(4_000, 5_600, 400):
+        watermark.came(1, now_ms)
+        watermark.tick(now_ms)
+    assert watermark.value == 5_200
+    watermark.alive(2)
+    watermark.came(1, 6_000)
+    assert watermark.value == 5_200
+
+
 def test_partitions_of_a_complete_log_wait_for_no_idle_timeout() -> None:
     one = log(1_000, is_complete=True)
     one.assign("a", 1, 2)
@@ -208,7 +241,7 @@ def test_a_task_without_partitions_or_with_all_read_is_absent() -> None:
     one.emit("a")
     one.has_read_all = True
     assert one.times.report() == [1, ABSENT]
-    assert one.times.report() == [ABSENT]
+    assert one.times.report() == [1, ABSENT]  # a task that has started again has not heard it
     one.times.restart()
     assert one.times.report() == [BEFORE_ALL]
     one.times.end()
