@@ -36,7 +36,8 @@ MAX_DOUBLINGS = 8
 MAX_WAIT_S = 30.0
 """Longest wait that is believed: nothing is heard of a task for so long at most before it is tried again."""
 
-SMOOTHING = 4
+KEPT = 0.75
+"""Of what was seen before, the part that still counts at the next sample in which rows have ended."""
 
 
 class LoadMeter:
@@ -45,10 +46,13 @@ class LoadMeter:
     Rows that wait are counted with the mean time of a row while there were any, less the time since a row ended last,
     which has passed of it. If that is longer, a call hangs, or the process gets no processor, and the wait is at least
     as long. It is not as long for each row that waits: a call can be for many rows, which end together.
+
+    The mean is that of rows, not that of samples: the only row of a sample that ends idle would count like a thousand.
     """
 
     def __init__(self, now_s: float) -> None:
-        self._row_s = 0.0
+        self._busy_s = 0.0  # lately, and the rows that have ended in this time
+        self._rows = 0.0
         self._done = 0
         self._since_s = now_s  # when a row ended last, or the first began to wait
         self._was_busy = False
@@ -57,8 +61,8 @@ class LoadMeter:
         """Return the wait in seconds, at most ``MAX_WAIT_S``. ``done``: the rows executed since the start."""
         count = done - self._done
         if count and self._was_busy:
-            row_s = (now_s - self._since_s) / count
-            self._row_s = self._row_s + (row_s - self._row_s) / SMOOTHING if self._row_s else row_s
+            self._busy_s = KEPT * self._busy_s + now_s - self._since_s
+            self._rows = KEPT * self._rows + count
         if count or not self._was_busy:
             self._since_s = now_s
         self._done = done
@@ -66,7 +70,8 @@ class LoadMeter:
         if waiting <= 0:
             return 0.0
         passed_s = now_s - self._since_s
-        return min(MAX_WAIT_S, max(waiting * self._row_s - passed_s, passed_s))
+        row_s = self._busy_s / self._rows if self._rows else 0.0
+        return min(MAX_WAIT_S, max(waiting * row_s - passed_s, passed_s))
 
 
 class LoadShares:

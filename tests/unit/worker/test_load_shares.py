@@ -262,6 +262,31 @@ def test_rows_that_end_together_wait_for_each_other_and_not_for_as_many_calls() 
     assert meter.sample(1000, 25_000 * 19, 1.25) == pytest.approx(0.3, rel=0.05), "the process got no processor"
 
 
+@pytest.mark.parametrize("last", [1, 5, 40])
+def test_the_last_rows_before_a_pause_do_not_make_those_after_it_seem_slow(last: int) -> None:
+    meter, done, now_s = LoadMeter(0.0), 0, 0.0
+    for _ in range(5):
+        for waiting in [*range(2500, 0, -250), last, 0, 0, 0]:  # 250 rows a sample; the last ones end at once
+            now_s += SAMPLE_S
+            wait_s = meter.sample(waiting, done, now_s)
+            assert wait_s <= 1.5 * SAMPLE_S * waiting / 250 + SAMPLE_S
+            done += min(waiting, 250)
+
+
+def test_a_call_that_hung_does_not_make_later_rows_seem_slow_for_long() -> None:
+    meter, done = LoadMeter(0.0), 0
+    for number in range(20):
+        meter.sample(1000, 500 * number, number * SAMPLE_S)
+        done = 500 * number
+    now_s = 5.0
+    waits_s = []
+    for count in [1, 500, 500, 500, 500, 500, 500]:
+        done += count
+        waits_s.append(meter.sample(1000, done, now_s))
+        now_s += SAMPLE_S
+    assert waits_s[0] > 1.0 and waits_s[-1] < 1.0
+
+
 def test_loads_are_those_of_all_sources_until_their_time_is_over_or_their_source_gone() -> None:
     loads = Loads()
     loads.set("own", {1: 11.0})
