@@ -26,6 +26,10 @@ MAX_RATIO = 2.0
 BASE_PART = 4
 """The others are represented by the task for which one in so many of all tasks has less load."""
 
+MAX_EXCESS = 4.0
+"""Where nearly all tasks are slow or stand still, what is permitted is no more than so many times what it would be if
+the least loaded task represented the others: the few that are fast would get no more than the rest."""
+
 HALVING = 4.0
 """A wait so many times as long as what is permitted halves the share."""
 
@@ -94,7 +98,7 @@ class LoadShares:
         of_open = sorted(waits[at] for at, task in enumerate(self.tasks) if task not in closed)
         if not of_open:
             return  # nobody sends
-        limit_s = MAX_RATIO * of_open[(len(of_open) - 1) // BASE_PART] + SLACK_S
+        limit_s = min(_limit_s(of_open[(len(of_open) - 1) // BASE_PART]), MAX_EXCESS * _limit_s(of_open[0]))
         parts = [self._part(at, wait_s / limit_s, growth) for at, wait_s in enumerate(waits)]
         free = [0.0 if task in closed else part for task, part in zip(self.tasks, parts, strict=True)]
         largest = max(free)
@@ -111,3 +115,8 @@ class LoadShares:
                 self._parts[at] = min(1.0, self._parts[at] * growth)
             self._loaded.discard(at)
         return self._parts[at] / max(1.0, load) ** 2
+
+
+def _limit_s(wait_s: float) -> float:
+    """Return the wait that is permitted where tuples wait so long at the others."""
+    return MAX_RATIO * wait_s + SLACK_S

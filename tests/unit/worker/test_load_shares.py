@@ -120,6 +120,16 @@ def test_the_rate_is_the_sum_of_what_the_tasks_can_and_not_the_slowest_one_times
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("told_s", [0.05, 0.5])
+@pytest.mark.parametrize("slow", [[100.0] * 4, [100.0] * 12, [10.0] * 7])
+def test_a_fast_task_is_used_however_many_others_are_slow(slow: list[float], told_s: float, seed: int) -> None:
+    rates = [1000.0, *slow]
+    model = Model(rates, round(sum(rates) / 2), seed=seed, told_s=told_s)
+    model.run(3)
+    assert sum(model.run(10)) > 0.9 * 10 * sum(rates)
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("pending", [20, 1000])
 @pytest.mark.parametrize("told_s", [0.05, 0.5])
 def test_equally_fast_tasks_execute_equally_much(pending: int, told_s: float, seed: int) -> None:
@@ -224,6 +234,13 @@ def test_waits_that_differ_little_change_nothing_and_others_the_more_the_longer_
     assert shares.of == [WHOLE, WHOLE // 2, WHOLE], "it was halved once"
     loads.update({}, (), 0.6 + DOUBLING_S / 2)
     assert shares.of == [WHOLE, round(WHOLE / 2 * 2**0.5), WHOLE]
+
+
+def test_tasks_that_stand_still_are_loaded_also_where_most_do() -> None:
+    shares = Shares(5)
+    loads = LoadShares(range(5), shares, 0.0)
+    loads.update({0: 0.01, 1: 30.0, 2: 30.0, 3: 30.0, 4: 30.0}, (), 0.1)
+    assert shares.of == [WHOLE, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("idle_s", [60.0, 600.0, 1e9])
