@@ -61,5 +61,5 @@ def by_wait(free_s: Mapping[int, float], now_s: float) -> list[tuple[Sequence[in
 
 
 def has_ended_early(told_s: Mapping[int, float], free_s: Mapping[int, float], now_s: float) -> bool:
-    """True if a task that was told as loaded, until a time that is not near, is not loaded any more."""
-    return any(at_s - now_s > EARLY_S and task not in free_s for task, at_s in told_s.items())
+    """True if a task that was told as loaded is, or will be, free much earlier. Others may give it a little to do."""
+    return any(at_s - max(now_s, free_s.get(task, now_s)) > EARLY_S for task, at_s in told_s.items())
