@@ -96,8 +96,8 @@ class LoadShares:
             return  # nearly always
         waits = [waits_s.get(task, 0.0) for task in self.tasks]
         of_open = sorted(waits[at] for at, task in enumerate(self.tasks) if task not in closed)
-        if not of_open:
-            return  # nobody sends
+        if not of_open:  # only those send that wait for nobody, as along back edges
+            closed, of_open = (), sorted(waits)
         limit_s = min(_limit_s(of_open[(len(of_open) - 1) // BASE_PART]), MAX_EXCESS * _limit_s(of_open[0]))
         parts = [self._part(at, wait_s / limit_s, growth) for at, wait_s in enumerate(waits)]
         free = [0.0 if task in closed else part for task, part in zip(self.tasks, parts, strict=True)]

@@ -218,6 +218,16 @@ def test_one_task_takes_all_of_its_turns_and_a_closed_one_none_unless_all_are_cl
     assert shares.is_even
 
 
+def test_if_all_tasks_are_closed_who_sends_all_the_same_sends_to_all_of_them() -> None:
+    shares = Shares(3)
+    loads = LoadShares([4, 5, 6], shares, 0.0)
+    loads.update({}, {4, 5}, 0.1)
+    loads.update({}, {4, 5, 6}, 0.2)
+    assert shares.is_even, "not only to the one that was closed last"
+    loads.update({4: 2.0, 5: 0.4, 6: 0.4}, {4, 5, 6}, 0.3)
+    assert 0 < shares.of[0] < shares.of[1] == shares.of[2]
+
+
 def test_waits_that_differ_little_change_nothing_and_others_the_more_the_longer_they_are() -> None:
     shares = Shares(3)
     loads = LoadShares([4, 5, 6], shares, 0.0)
