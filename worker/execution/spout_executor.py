@@ -99,6 +99,7 @@ class SpoutExecutor(Executor):
         return self._is_active and not self.is_held and any(spout.room > 0 for spout in self._ready)
 
     def step(self) -> bool:
+        self._follow_loads()  # also before spouts are told of acks and fails, and can emit
         worked = self._handle_control()
         if worked:  # a spout might have waited for an ack
             self.rest.is_on = False
@@ -279,7 +280,6 @@ class SpoutExecutor(Executor):
         A spout declared as blocking is called once: its next call can take long, and the tuple just emitted must not
         wait for that call. A spout that was found blocking is called until a call takes long.
         """
-        self._follow_loads()
         started_s = self._clock()
         worked = False
         for spout in self._ready:

@@ -109,6 +109,16 @@ def test_calls_pass_over_a_congested_task_too(is_first: bool) -> None:
     assert [task for _, task, rows in hand.delivered for _ in rows] == [hand.tasks["sink"][1]] * 4
 
 
+def test_what_a_spout_emits_before_it_is_polled_passes_over_a_congested_task_too() -> None:
+    hand, feeder = scene()
+    spout = hand.executor("spout").tasks[0]
+    assert spout.ask_soon is not None
+    hand.gate.set("test", hand.tasks["bolt"][:1])
+    for number in range(30):
+        spout.ask_soon(True, None, lambda number=number: spout.collector.emit([number]))  # type: ignore[attr-defined, misc]
+    assert sorted(received(hand, feeder, 0)) == [0, 10, 10, 10]
+
+
 def test_what_was_emitted_for_a_task_that_has_become_congested_waits_for_it() -> None:
     hand, feeder = scene()
     for number in range(8):
