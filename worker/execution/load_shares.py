@@ -40,8 +40,8 @@ MAX_DOUBLINGS = 8
 MAX_WAIT_S = 30.0
 """Longest wait that is believed: nothing is heard of a task for so long at most before it is tried again."""
 
-KEPT = 0.75
-"""Of what was seen before, the part that still counts at the next sample in which rows have ended."""
+HALVED_S = 0.05
+"""How long rows took counts half after so much time in which others have ended. By time: slow rows soon show."""
 
 
 class LoadMeter:
@@ -51,7 +51,7 @@ class LoadMeter:
     which has passed of it. If that is longer, a call hangs, or the process gets no processor, and the wait is at least
     as long. It is not as long for each row that waits: a call can be for many rows, which end together.
 
-    The mean is that of rows, not that of samples: the only row of a sample that ends idle would count like a thousand.
+    The mean is that of rows, not that of samples: a single row would count like a thousand.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -65,8 +65,7 @@ class LoadMeter:
         """Return the wait in seconds, at most ``MAX_WAIT_S``. ``done``: the rows executed since the start."""
         count = done - self._done
         if count and self._was_busy:
-            self._busy_s = KEPT * self._busy_s + now_s - self._since_s
-            self._rows = KEPT * self._rows + count
+            self._learn(count, now_s - self._since_s, is_idle=waiting <= 0)
         if count or not self._was_busy:
             self._since_s = now_s
         self._done = done
@@ -76,6 +75,14 @@ class LoadMeter:
         passed_s = now_s - self._since_s
         row_s = self._busy_s / self._rows if self._rows else 0.0
         return min(MAX_WAIT_S, max(waiting * row_s - passed_s, passed_s))
+
+    def _learn(self, count: int, elapsed_s: float, is_idle: bool) -> None:
+        """Take in how long rows took: not longer than that, if the executor is idle since an unknown time."""
+        if is_idle and elapsed_s * self._rows >= count * self._busy_s:
+            return
+        kept = 0.5 ** (elapsed_s / HALVED_S)
+        self._busy_s = kept * self._busy_s + elapsed_s
+        self._rows = kept * self._rows + count
 
 
 class LoadShares:

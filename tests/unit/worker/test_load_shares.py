@@ -301,17 +301,19 @@ def test_the_last_rows_before_a_pause_do_not_make_those_after_it_seem_slow(last:
 
 
 def test_a_call_that_hung_does_not_make_later_rows_seem_slow_for_long() -> None:
-    meter, done = LoadMeter(0.0), 0
+    meter = LoadMeter(0.0)
     for number in range(20):
         meter.sample(1000, 500 * number, number * SAMPLE_S)
-        done = 500 * number
-    now_s = 5.0
-    waits_s = []
-    for count in [1, 500, 500, 500, 500, 500, 500]:
-        done += count
-        waits_s.append(meter.sample(1000, done, now_s))
-        now_s += SAMPLE_S
-    assert waits_s[0] > 1.0 and waits_s[-1] < 1.0
+    waits_s = [meter.sample(1000, 9501 + 500 * number, 5.0 + number * SAMPLE_S) for number in range(7)]
+    assert waits_s[0] > 1.0 and waits_s[-1] < 0.5
+
+
+def test_rows_that_are_slow_all_of_a_sudden_show_soon_however_many_were_fast() -> None:
+    meter = LoadMeter(0.0)
+    for number in range(100):
+        meter.sample(100, 20_000 * number, number * SAMPLE_S)
+    waits_s = [meter.sample(100, 2_000_000 + number, 5.0 + number / 2) for number in range(4)]
+    assert waits_s[-1] > 20.0, "half a second for each row"
 
 
 def test_loads_are_those_of_all_sources_until_their_time_is_over_or_their_source_gone() -> None:
