@@ -125,8 +125,8 @@ class BoltExecutor(Executor):
         self._at += done
         if self._origin is TICK_ORIGIN:
             self._ticks_waiting -= done
-        elif self._is_counted:
-            self.inbox.done(done)
+        else:
+            self.inbox.done(done if self._is_counted else 0, executed=done)
         return done
 
     @property
@@ -271,7 +271,7 @@ class BoltExecutor(Executor):
                 self._ticks_waiting -= len(self._rows)
                 self._rows = NO_ROWS
         elif not participant.admit(self._origin, self._rows):
-            self.inbox.done(len(self._rows))
+            self.inbox.done(len(self._rows), executed=0)
             self._rows = NO_ROWS
 
     def _handle(self, item: Control | Call) -> None:

@@ -219,11 +219,14 @@ class Inbox:
         with self._lock:
             return [item for item, _ in self._items]
 
-    def done(self, rows: int) -> None:
-        """Stop counting these rows of an item that ``pop`` returned: they have been processed."""
+    def done(self, rows: int, executed: int | None = None) -> None:
+        """Stop counting these rows of an item that ``pop`` returned: they have been processed.
+
+        ``executed``: the rows that were executed, if these are others. Some are put aside, and executed later.
+        """
         with self._lock:
             self.rows -= rows
-            self.executed += rows
+            self.executed += rows if executed is None else executed
             self._open_if_there_is_room()
 
     def _open_if_there_is_room(self) -> None:

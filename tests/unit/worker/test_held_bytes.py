@@ -115,3 +115,14 @@ def test_large_tuples_beyond_the_bound_make_a_task_give_an_aligned_checkpoint_up
     finish(hand)
     assert len(SEEN) == 5
     assert hand.take_updates().fails == {7}, "the step, and no tuple"
+
+
+def test_tuples_that_are_held_back_count_as_executed_when_they_are(hand):
+    inbox = hand.executor("keep").inbox
+    for root in range(1, 4):
+        put_blob(hand, "fast", root, 100)
+    put_step(hand, "fast", Step(10, Action.INITSTATE, 0))
+    assert (inbox.rows, inbox.executed) == (0, 0), "or the task would seem as fast as it puts rows aside"
+    initialise(hand)
+    finish(hand)
+    assert (len(SEEN), inbox.rows, inbox.executed) == (3, 0, 3)
