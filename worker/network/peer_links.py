@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 FRAME_BYTES = 1024 * 1024
 UNCONFIRMED_BYTES = 8 * 1024 * 1024
 WAITING_BYTES = 4 * 1024 * 1024
+SILENT_S = 1.0
+"""A link is silent if nothing is confirmed for so long after it should be: twice the longest delay of a status."""
+SILENCE_STEP_S = 0.25  # how much longer the load must be that is learned from a silence that lasts
 HOMELESS = "homeless batches"  # the gate source that closes their tasks
 
 Call = grpc.aio.StreamStreamCall[worker_pb2.TransferRequest, worker_pb2.TransferStatus]
@@ -82,6 +85,9 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         """Frames: the sequence number of each, its bytes, and the batches that it holds or holds the last piece of."""
         self._unconfirmed_bytes = 0
         self._congested: frozenset[int] = frozenset()
+        self._heard_s = 0.0  # when a status came last, or the oldest of the unconfirmed frames was sent, if later
+        self._told_free_s: Mapping[int, float] = {}  # the loads that the last status tells
+        self._silent_until_s = 0.0
         self._update_gate()
 
     def send(self, batch: EncodedBatch) -> None:
@@ -91,6 +97,8 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
         self._waiting_bytes += size
         if self._waiting_bytes > WAITING_BYTES:
             self._update_gate()
+        if self._unconfirmed:
+            self._notice_silence(time.monotonic())
         self._moved.set()
 
     def pop_unsent(self) -> Iterable[EncodedBatch]:
@@ -130,6 +138,7 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             _, size, _ = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= size
         self._congested = frozenset(reply.congested) & self.peer.tasks
+        self._heard_s = time.monotonic()
         self._learn_loads(reply.loads)
         self._moved.set()
         self._update_gate()
@@ -137,13 +146,25 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
 
     def _learn_loads(self, loads: Iterable[worker_pb2.TaskLoad]) -> None:
         now_s = time.monotonic()  # the clock of the executors
-        free_s = {
+        self._told_free_s = free_s = {
             task: now_s + min(MAX_WAIT_S, load.wait_ms / 1000)
             for load in loads
             for task in load.tasks
             if task in self.peer.tasks
         }
+        self._silent_until_s = 0.0
         self._context.gate.loads.set(self, free_s)
+
+    def _notice_silence(self, now_s: float) -> None:
+        """Take the peer's tasks as loaded for as long as it has been silent: a process that is stopped tells nothing.
+
+        Once nothing is sent there, the load ends by itself. What is sent then finds that the silence lasts, or not.
+        """
+        silent_s = min(MAX_WAIT_S, now_s - self._heard_s)
+        if silent_s >= SILENT_S and now_s + silent_s >= self._silent_until_s + SILENCE_STEP_S:
+            self._silent_until_s = until_s = now_s + silent_s
+            told_s = self._told_free_s
+            self._context.gate.loads.set(self, {task: max(until_s, told_s.get(task, 0.0)) for task in self.peer.tasks})
 
     async def _write(self, call: Call) -> None:
         """Send waiting batches in frames, unless too much is unconfirmed."""
@@ -161,6 +182,8 @@ class PeerLink(ReconnectingStream[worker_pb2.TransferRequest, worker_pb2.Transfe
             size, batches = self._fill_piece(frame) if self._waiting[0][1] > BATCH_BYTES else self._fill(frame)
             if was_behind:
                 self._update_gate()
+            if not self._unconfirmed:
+                self._heard_s = time.monotonic()
             self._unconfirmed.append((sequence, size, batches))
             self._unconfirmed_bytes += size
             await call.write(request)

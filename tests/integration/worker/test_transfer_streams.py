@@ -15,7 +15,7 @@ from tupletree.v1 import worker_pb2, worker_pb2_grpc
 from tupletree.worker.core.batches import EncodedBatch
 from tupletree.worker.execution.inbox import not_reached
 from tupletree.worker.execution.load_shares import MAX_WAIT_S
-from tupletree.worker.network.peer_links import UNCONFIRMED_BYTES
+from tupletree.worker.network.peer_links import SILENT_S, UNCONFIRMED_BYTES
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +165,42 @@ def test_of_a_load_no_more_than_the_longest_wait_is_believed_and_nothing_of_task
             waits_s = sender.gate.loads.waits_s(time.monotonic())
             assert waits_s.keys() == {BOLT_TASK}
             assert 0 < waits_s[BOLT_TASK] <= MAX_WAIT_S
+            await sender.peers.close()
+        finally:
+            await server.stop(0)
+
+    asyncio.run(run())
+
+
+class Silent(worker_pb2_grpc.WorkerServicer):
+    """A receiver that takes what is sent, and confirms nothing until it is told to."""
+
+    def __init__(self):
+        self.confirms = asyncio.Event()
+
+    async def Transfer(self, requests, context):
+        yield worker_pb2.TransferStatus()
+        await self.confirms.wait()
+        yield worker_pb2.TransferStatus(confirmed=1)
+        await asyncio.Event().wait()
+
+
+def test_a_peer_that_confirms_nothing_is_loaded_until_it_does():
+    async def run():
+        receiver, sender, silent = Receiver(), Sender(), Silent()
+        loads = sender.gate.loads
+        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, silent)
+        server = await start_server([add], "127.0.0.1", 0)
+
+        def is_loaded():
+            sender.send(receiver, [0])
+            return loads.waits_s(time.monotonic()).get(BOLT_TASK, 0.0) > SILENT_S
+
+        try:
+            await sender.follow(server.port)
+            await until(is_loaded)
+            silent.confirms.set()
+            await until(lambda: not loads.free_s)
             await sender.peers.close()
         finally:
             await server.stop(0)
