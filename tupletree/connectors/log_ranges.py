@@ -148,6 +148,7 @@ class RangeFollower(LogFollower):
                 self._open = None
                 if isinstance(error, DeletedError):
                     self._positions[name] = error.first
+                    self._open = name, error.first, iter(())  # so that the next poll tells of the position
                 raise
             if records is None:
                 self._open = None

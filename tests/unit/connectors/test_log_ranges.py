@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from tupletree.connectors.log_ranges import RangeFollower
-from tupletree.connectors.log_source import Assigned, Bounds, LogRecord, LogSource, Records
+from tupletree.connectors.log_source import Assigned, Bounds, DeletedError, LogRecord, LogSource, Records
 from tupletree.errors import FailedException, ReportedFailedException
 
 
@@ -202,3 +202,26 @@ def test_the_end_of_a_partition_that_cannot_be_read_is_not_known():
     follower = RangeFollower(Unreadable({"a": ["x"], "b": []}), {}, 0, 1)
     follower.poll(2, 0.05)
     assert follower.ends() == {"a": 10, "b": math.inf}
+
+
+class Shortened(Lists):
+    """Messages before position 20 are gone."""
+
+    def read(self, partition, start, end):
+        if start < 20:
+            raise DeletedError("gone", 20)
+        yield from super().read(partition, start, end)
+
+
+@pytest.mark.parametrize("messages", [["a0", "a1"], ["a0", "a1", "a2"]])
+def test_after_messages_that_were_deleted_the_position_is_told_also_if_nothing_is_left(messages):
+    """Otherwise the partition would not be at its end, for those who wait for that, until its next message."""
+    follower = RangeFollower(Shortened({"a": messages}), {}, 0, 1)
+    assert follower.poll(5, 0.0) == [Assigned("a", 0)]
+    with pytest.raises(DeletedError):
+        follower.poll(5, 0.0)
+    assert follower.poll(5, 0.0) == [Records("a", (), 20)]
+    found = defaultdict(list)
+    drain(follower, found)
+    assert found["a"] == messages[2:]
+    assert follower.ends() == {"a": 10 * len(messages)}
