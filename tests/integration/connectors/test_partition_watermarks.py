@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 from tupletree import FailedException, Session, Spout, Topology, Tumbling
 from tupletree.connectors.files import FileSpout
 from tupletree.connectors.kafka import KafkaSpout
+from tupletree.connectors.kafka import follower as follower_module
 from tupletree.connectors.kafka.shares import ShareReader
 from tupletree.connectors.log_source import LogRecord
 from tupletree.streams import KeyedStream, StreamBuilder, Windowed
@@ -287,30 +289,45 @@ class Starts:
 
 
 def test_ends_of_a_topic_are_asked_for_together_and_leave_out_partitions_that_are_gone(
-    broker: tuple[Producer, str],
+    broker: tuple[Producer, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer, servers = broker
+    wait_s = follower_module.GONE_S
+    monkeypatch.setattr(follower_module, "GONE_S", 0.0)
     producer.list_topics("ends", timeout=10)
     for partition, count in enumerate([3, 1]):
         for _ in range(count):
             producer.produce("ends", b"1", partition=partition)
     producer.flush()
     names = ["ends/0", "ends/1", "ends/2"]
-    config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
-
-    def reader(share: list[str]) -> ShareReader:
-        return ShareReader(config, record_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
-
-    for share, expected in ((names, {"ends/0": 3, "ends/1": 1, "ends/2": 0}), (["ends/1", "ends/9"], {"ends/1": 1})):
-        follower = reader(share)
+    shares = {
+        tuple(names): {"ends/0": 3, "ends/1": 1, "ends/2": 0},
+        ("ends/1", "ends/9"): {"ends/1": 1},
+        ("ends/9", "ends/10"): {},
+        (): {},
+    }
+    for share, ends in shares.items():
+        follower = share_reader(servers, share)
         assert follower.ends() is None  # the share is not known yet
         follower.poll(1, 0.01)
-        assert follower.ends() == expected
+        assert [follower.ends() for _ in range(3)] == [ends] * 3
         follower.close()
-    nobody = reader([])
-    nobody.poll(1, 0.01)
-    assert nobody.ends() == {}
-    nobody.close()
+    monkeypatch.setattr(follower_module, "GONE_S", wait_s)
+    follower = share_reader(servers, ["ends/1", "ends/9"])
+    follower.poll(1, 0.01)
+    assert [follower.ends() for _ in range(3)] == [{"ends/1": 1, "ends/9": math.inf}] * 3  # the news may be early
+    monkeypatch.setattr(follower_module, "GONE_S", 0.0)
+    follower._missed["ends/9"] = 0.0
+    assert follower.ends() == {"ends/1": 1}
+    follower._back("ends/9")  # something has come of it
+    monkeypatch.setattr(follower_module, "GONE_S", wait_s)
+    assert follower.ends() == {"ends/1": 1, "ends/9": math.inf}
+    follower.close()
+
+
+def share_reader(servers: str, share: Sequence[str]) -> ShareReader:
+    config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
+    return ShareReader(config, record_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
 
 
 def record_of(message: Any) -> LogRecord:

@@ -29,6 +29,8 @@ from tupletree.errors import FailedException
 ENDS_S: Final = 1.0
 """The maximum time that a look at the ends of partitions takes; after a failure, the next look comes later."""
 ENDS_AGAIN_S: Final = 10.0
+GONE_S: Final = 10.0
+"""The time between two answers that a partition is not there, after which it counts as deleted."""
 ANSWER_S: Final = 10.0
 """The maximum time that a question to the brokers takes."""
 AWAY_S: Final = 10.0
@@ -65,6 +67,8 @@ class KafkaFollower(LogFollower):
         self._is_paused = False
         self._away_at_s = 0.0  # when to look if a broker answers; 0 if one has
         self._ends_at_s = 0.0  # when brokers may be asked for the ends of partitions
+        self._missed: dict[str, float] = {}  # partitions said not to be there, and when to ask again
+        self._gone: set[str] = set()  # and said so again; nothing has come of them since
 
     def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
         self._polled_s = time.monotonic()
@@ -99,38 +103,54 @@ class KafkaFollower(LogFollower):
         return total
 
     def ends(self) -> Mapping[str, float] | None:
-        share = self._share_now()
-        if not share or time.monotonic() < self._ends_at_s:
+        share, now_s = self._share_now(), time.monotonic()
+        if not share or now_s < self._ends_at_s:
             return None if share is None or share else {}
-        ends: dict[str, float] = dict.fromkeys(share, math.inf)
+        ends: dict[str, float] = {name: math.inf for name in share if name not in self._gone}
+        names = [name for name in self._next if name in ends]
+        together = [name for name in names if name not in self._missed]  # all fail if one is not there
+        alone = [name for name in names if now_s >= self._missed.get(name, math.inf)]
         try:
-            self._find_ends(list(self._next), ends)
-        except self._client.KafkaException as error:
-            self._ends_at_s = time.monotonic() + ENDS_AGAIN_S
-            if not self._is_gone(error.args[0]):
-                return None
-            with contextlib.suppress(self._client.KafkaException):  # all fail together: ask for each
-                for name in self._next:
-                    self._find_end(name, ends)
+            if not self._find_ends(together, ends):
+                alone += together
+            for name in alone:
+                if not self._find_ends([name], ends):
+                    self._miss(name, ends)
+        except self._client.KafkaException:
+            self._ends_at_s = now_s + ENDS_AGAIN_S
+            return None
         return ends
 
-    def _find_ends(self, names: Sequence[str], ends: dict[str, float]) -> None:
-        """Ask the brokers where partitions end, and leave out those that are gone."""
+    def _find_ends(self, names: Sequence[str], ends: dict[str, float]) -> bool:
+        """Ask the brokers where partitions end. Return false if one is not there, and there is no answer for others."""
         asked = [self._at(name, self._client.OFFSET_END) for name in names]
-        for at in self._consumer.offsets_for_times(asked, timeout=ENDS_S) if asked else []:
+        try:
+            answers = self._consumer.offsets_for_times(asked, timeout=ENDS_S) if asked else []
+        except self._client.KafkaException as error:
+            if self._is_gone(error.args[0]):
+                return False
+            raise
+        for at in answers:
             name = Place(at.topic, at.partition).name
             if at.error is None and at.offset >= 0:
                 ends[name] = at.offset
+                self._missed.pop(name, None)
             elif self._is_gone(at.error):
-                del ends[name]
+                self._miss(name, ends)
+        return True
 
-    def _find_end(self, name: str, ends: dict[str, float]) -> None:
-        try:
-            self._find_ends([name], ends)
-        except self._client.KafkaException as error:
-            if not self._is_gone(error.args[0]):
-                raise
+    def _miss(self, name: str, ends: dict[str, float]) -> None:
+        """Leave out a partition that is said not to be there, if that was said before."""
+        now_s = time.monotonic()
+        if now_s >= self._missed.setdefault(name, now_s + GONE_S):
+            self._back(name)
+            self._gone.add(name)
             del ends[name]
+
+    def _back(self, name: str) -> None:
+        """Take note that a partition is there, as far as is known."""
+        self._missed.pop(name, None)
+        self._gone.discard(name)
 
     def _is_gone(self, error: Any) -> bool:
         codes = self._client.KafkaError
@@ -185,6 +205,7 @@ class KafkaFollower(LogFollower):
         events = []
         for name, records in found.items():
             self._next[name] = max(self._next[name], records[-1].next if records else 0)
+            self._back(name)
             events.append(Records(name, records, self._next[name]))
             self._away_at_s = 0.0
         return events
@@ -212,6 +233,7 @@ class KafkaFollower(LogFollower):
     def _reset(self, name: str, found: dict[str, list[LogRecord]]) -> FailedException:
         """Go on with the first message that is left of a partition."""
         place, position = place_named(name), self._next[name]
+        self._back(name)
         with connection_errors(self._config):
             first, end = self._consumer.get_watermark_offsets(self._at(name), timeout=ANSWER_S)
             self._next[name] = first

@@ -139,6 +139,7 @@ class GroupMember(KafkaFollower):
         for name in names:
             self._processed.pop(name, None)
             self._uncommitted.pop(name, None)
+            self._back(name)
             if self._next.pop(name, None) is not None:
                 self._events.append(Revoked(name))
         self._is_assigned = bool(self._next)  # if nothing is left, the group is about to say what comes instead
