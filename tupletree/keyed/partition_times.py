@@ -6,32 +6,76 @@ So a partition *counts*, and holds the progress back at the newest event time th
 *   from its assignment until its position has reached the end that it had when it was looked at last, and
 *   with an idle timeout, until nothing has come of it for so long, if it may still grow.
 
-The progress is the least newest time of the partitions that count, and is not known as long as one of them has brought
-no element. If none counts, all are read side by side as they grow, and the progress is the newest time of all.
+A partition whose messages pass no filter before the event times may be behind its end for ever, and give none. It does
+not count once it has reached the end that it had when that began, and has given no time for the idle timeout, or for
+``TIMELESS_MS``. What follows was written later.
 
 **Ends.** A position that has reached an end says nothing if the end is old: a backlog may be behind it. So the progress
 is only raised when ``set_ends`` tells of a look at the ends of all partitions, a few times per second. What was emitted
 until then was read before the look. A partition that does not count then had nothing more that was older than that.
+Where an end is not known, the partition counts; with an idle timeout, until nothing has come of it for so long, unless
+it has not reached the end that was known last.
 """
 
 from __future__ import annotations  # pure
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from tupletree.keyed.settings import MAX_TIME_MS
 from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
 
+TIMELESS_MS: Final = 10_000
+"""The time without event times after which a partition that is read may count as one without; or the idle timeout."""
+
 
 class _Partition:
-    __slots__ = ("end", "is_assigned", "newest", "position", "silent_ms")
+    """What is known of a partition, most of it since the last look.
+
+    Attributes:
+        newest: its newest event time. ``has_come``: an event time has come, newer or not.
+        end: where it ended; infinity if that was never known. ``is_end_known``: it was at the last look.
+        silent_ms: for how long no event time has come. ``timeless_ms``: and for how long it was not at its end besides.
+        goal: its end when ``timeless_ms`` began.
+    """
+
+    __slots__ = (
+        "end", "goal", "has_come", "is_assigned", "is_end_known", "newest", "position", "silent_ms", "timeless_ms"
+    )  # fmt: skip
 
     def __init__(self, end: float, *, is_assigned: bool) -> None:
         self.newest = BEFORE_ALL
+        self.has_come = False
         self.position = -1
         self.end = end
-        self.silent_ms = 0
+        self.is_end_known = end < math.inf
+        self.silent_ms = self.timeless_ms = 0
+        self.goal = math.inf
         self.is_assigned = is_assigned
+
+    def set_end(self, end: float) -> None:
+        self.is_end_known = end < math.inf
+        if self.is_end_known:
+            self.end = end
+
+    def look(self, position: int, elapsed_ms: int) -> None:
+        self.position = position
+        self.silent_ms = 0 if self.has_come else self.silent_ms + elapsed_ms
+        if self.has_come or position >= self.end:
+            self.timeless_ms, self.goal = 0, math.inf
+        else:
+            self.timeless_ms += elapsed_ms
+            self.goal = min(self.goal, self.end)
+        self.has_come = False
+
+    def counts(self, timeout_ms: int) -> bool:
+        """Return true if it holds the progress back. ``timeout_ms``: 0 if there is no idle timeout."""
+        if self.position >= self.goal and self.timeless_ms >= (timeout_ms or TIMELESS_MS):
+            return False
+        if not self.is_end_known and (not timeout_ms or self.end == math.inf):
+            return not timeout_ms or self.silent_ms < timeout_ms
+        return self.position < self.end or self.silent_ms < timeout_ms
 
 
 class PartitionTimes:
@@ -41,7 +85,7 @@ class PartitionTimes:
     elements while one of its partitions is further behind says that it is ALIVE.
 
     Attributes:
-        newest: a list of one event time, which those who give elements their times raise.
+        newest: a list of one event time, which those who give elements their times raise, to the newest of late.
     """
 
     def __init__(self, idle_timeout_ms: int | None) -> None:
@@ -57,7 +101,7 @@ class PartitionTimes:
         self._ticked_ms: int | None = None  # at the last look
         self._time = BEFORE_ALL  # the progress
         self._sent = BEFORE_ALL
-        self._seen: Sequence[int] = ()  # the newest times of the partitions at the last report
+        self._has_come = False  # an event time, since the last report
 
     # The spout's side: see SourceProgress
 
@@ -83,15 +127,13 @@ class PartitionTimes:
         self._partitions.clear()
         self._selected = None
         self.newest[0] = self._time = self._sent = BEFORE_ALL
-        self._is_known = False
+        self._is_known = self._has_come = False
 
     def select(self, partition: str) -> None:
         if partition == self._selected:
             return
         self._keep_newest()
         self._selected = partition
-        chosen = self._partitions.get(partition)
-        self.newest[0] = BEFORE_ALL if chosen is None else chosen.newest
 
     def set_ends(self, ends: Mapping[str, float] | None, now_ms: int) -> None:
         self._is_known = ends is not None
@@ -99,12 +141,12 @@ class PartitionTimes:
             if ends is not None and name not in ends and not partition.is_assigned:
                 del self._partitions[name]
             else:
-                partition.end = math.inf if ends is None else ends.get(name, -math.inf)
+                partition.set_end(math.inf if ends is None else ends.get(name, -math.inf))
         for name, end in (ends or {}).items():
             if name not in self._partitions:
                 self._partitions[name] = _Partition(end, is_assigned=False)
         self._look({} if self._positions is None else self._positions(), now_ms)
-        counting = [one.newest for one in self._partitions.values() if self._counts(one)]
+        counting = [one.newest for one in self._partitions.values() if one.counts(self._idle_timeout_ms)]
         self._time = max(self._time, min(counting) if counting else self._newest_of_all())
 
     # The executor's side
@@ -130,31 +172,30 @@ class PartitionTimes:
         if not self._has_timeout:
             return False
         self._keep_newest()
-        newest = [one.newest for one in self._partitions.values()]
-        has_come, self._seen = newest != self._seen, newest
+        has_come, self._has_come = self._has_come, False
         is_new, self._sent = self._time != self._sent, self._time
         return has_come and not is_new
 
     def _newest_of_all(self) -> int:
         return max((one.newest for one in self._partitions.values()), default=BEFORE_ALL)
 
-    def _counts(self, partition: _Partition) -> bool:
-        return partition.position < partition.end or partition.silent_ms < self._idle_timeout_ms
-
     def _look(self, positions: Mapping[str, int], now_ms: int) -> None:
         """Count for how long partitions are silent. A task that stood still itself cannot know: see Watermark.tick."""
         self._keep_newest()
         before_ms = now_ms if self._ticked_ms is None else self._ticked_ms
         self._ticked_ms = now_ms
-        elapsed_ms = min(now_ms - before_ms, max(1, self._idle_timeout_ms // 2))
+        elapsed_ms = min(now_ms - before_ms, max(1, (self._idle_timeout_ms or TIMELESS_MS) // 2))
         for name, partition in self._partitions.items():
-            position = positions.get(name, partition.position)
-            partition.silent_ms = partition.silent_ms + elapsed_ms if position == partition.position else 0
-            partition.position = position
+            partition.look(positions.get(name, partition.position), elapsed_ms)
 
     def _keep_newest(self) -> None:
-        if self._selected is not None and (partition := self._partitions.get(self._selected)) is not None:
-            partition.newest = self.newest[0]
+        """Take the times that have come of the selected partition since the last call."""
+        newest, self.newest[0] = self.newest[0], BEFORE_ALL
+        if newest > BEFORE_ALL and self._selected is not None:
+            self._has_come = True
+            if (partition := self._partitions.get(self._selected)) is not None:
+                partition.newest = max(partition.newest, newest)
+                partition.has_come = True
 
     def _deselect(self, partition: str) -> None:
         if partition == self._selected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,12 +39,13 @@ class Log:
         ends = {name: len(self.partitions[name]) for name in self.at}
         self.times.set_ends(ends if is_known else None, now_ms)
 
-    def emit(self, name: str, count: int = 1_000) -> list[int]:
-        """Emit the next elements of a partition; return their times."""
+    def emit(self, name: str, count: int = 1_000, *, are_timed: bool = True) -> list[int]:
+        """Emit the next elements of a partition; return their times. ``are_timed``: false if all are filtered out."""
         self.times.select(name)
         emitted = self.partitions[name][self.at[name] :][:count]
         self.at[name] += len(emitted)
-        self.times.newest[0] = max([self.times.newest[0], *emitted])
+        if are_timed:
+            self.times.newest[0] = max([self.times.newest[0], *emitted])
         return emitted
 
 
@@ -217,6 +219,99 @@ def test_a_sender_that_is_alive_holds_the_watermark_back_without_progress() -> N
     assert watermark.value == 5_200
 
 
+@pytest.mark.parametrize(("idle_timeout_ms", "patience_ms"), [(None, 10_000), (1_000, 1_000)])
+def test_a_partition_none_of_whose_messages_has_a_time_does_not_hold_back_for_ever(
+    idle_timeout_ms: int | None, patience_ms: int
+) -> None:
+    """At no look it is read to its end."""
+    one = log(idle_timeout_ms)
+    one.assign("a", 1, 1)
+    one.assign("b", 0, 0)
+    now_ms = 0
+    while now_ms < patience_ms:
+        one.partitions["a"].append(now_ms)
+        one.emit("a")
+        one.partitions["a"].append(now_ms)
+        assert time_of(one, now_ms) == BEFORE_ALL
+        one.emit("b", are_timed=False)
+        one.partitions["b"] += [now_ms]
+        now_ms += patience_ms // 10
+    assert time_of(one, now_ms) == now_ms - patience_ms // 10
+    one.emit("b", are_timed=False)
+    one.partitions["b"] += range(now_ms, now_ms + 100)
+    one.emit("b", 5)
+    one.partitions["a"].append(now_ms + 100)
+    one.emit("a")
+    assert time_of(one, now_ms + 10) == now_ms + 4, "it has times now"
+
+
+def test_a_backlog_without_times_at_its_beginning_holds_back_until_it_is_read_as_far_as_it_went() -> None:
+    one = log()
+    one.assign("a", 1)
+    one.assign("b")
+    one.emit("a")
+    for now_ms in range(0, 50_000, 5_000):
+        assert time_of(one, now_ms) == 1
+    one.partitions["a"] += [100, 101]
+    one.partitions["b"] += range(50)
+    one.emit("a", 1)
+    for now_ms in range(50_000, 100_000, 5_000):
+        assert time_of(one, now_ms) == 1, "b was at its end for long, and is not now"
+        one.emit("b", 4, are_timed=False)
+    one.emit("b", 5)
+    assert time_of(one, 100_000) == 44
+
+
+def test_a_partition_whose_messages_all_have_the_same_time_is_not_silent() -> None:
+    one = log(1_000)
+    one.assign("a", *[60] * 100)
+    one.assign("b", 120, 180)
+    one.emit("b")
+    for now_ms in range(0, 5_000, 100):
+        one.emit("a", 1)
+        one.look(now_ms)
+        assert one.times.report() == ([60] if now_ms == 0 else [60, ALIVE])
+    one.emit("a")
+    one.look(5_000)
+    assert one.times.report() == [60, ALIVE]
+    assert time_of(one, 5_500) == 60
+    assert time_of(one, 6_000) == 180
+
+
+def test_messages_without_times_are_silence_to_an_idle_timeout() -> None:
+    one = log(1_000)
+    one.assign("a", 1, 2, 3)
+    one.assign("b", *[0] * 100)
+    one.emit("a", 2)
+    one.partitions["b"] = [0]
+    for now_ms in range(0, 1_000, 100):
+        one.emit("b", are_timed=False)
+        assert time_of(one, now_ms) == BEFORE_ALL
+        one.partitions["b"].append(0)
+    one.emit("b", are_timed=False)
+    assert time_of(one, 1_000) == 2
+
+
+def test_where_ends_are_not_known_an_idle_timeout_counts() -> None:
+    one = log(1_000)
+    one.assign("a", 1, 2, 3)
+    one.assign("b", 0)
+    one.emit("a")
+    for now_ms in range(0, 1_000, 100):
+        one.look(now_ms, is_known=False)
+        assert one.times.report()[0] == BEFORE_ALL
+    one.look(1_000, is_known=False)
+    assert one.times.report() == [3]
+    behind = log(1_000)
+    behind.assign("a", 1, 2, 3)
+    behind.assign("b", 0)
+    behind.emit("a")
+    behind.look()
+    for now_ms in range(0, 5_000, 100):
+        behind.look(now_ms, is_known=False)
+        assert behind.times.report()[0] == BEFORE_ALL, "it is known that b was not read to its end"
+
+
 def test_partitions_of_a_complete_log_wait_for_no_idle_timeout() -> None:
     one = log(1_000, is_complete=True)
     one.assign("a", 1, 2)
@@ -263,8 +358,9 @@ def test_an_element_that_is_emitted_again_belongs_to_its_own_partition() -> None
     one.times.select("a")
     one.times.newest[0] = 5
     one.times.select("b")
-    assert one.times.newest == [50]
     assert time_of(one) == 5
+    one.emit("a")
+    assert time_of(one) == 50  # as before the other was emitted again
 
 
 def test_an_absent_sender_holds_the_watermark_back_no_longer_until_it_is_back() -> None:
