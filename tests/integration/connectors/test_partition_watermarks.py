@@ -325,6 +325,24 @@ def test_ends_of_a_topic_are_asked_for_together_and_leave_out_partitions_that_ar
     follower.close()
 
 
+def test_ends_of_a_topic_that_stay_unknown_are_reported(
+    broker: tuple[Producer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer, servers = broker
+    producer.list_topics("unknown", timeout=10)
+    follower = share_reader(servers, ["unknown/1", "unknown/9"])
+    follower.poll(1, 0.01)
+    follower.ends()
+    follower.poll(1, 0.01)  # not yet
+    monkeypatch.setattr(follower_module, "UNKNOWN_S", 0.0)
+    follower.ends()
+    with pytest.raises(
+        FailedException, match=r"not known where topic 'unknown', partition 9 ends.*: no broker says so"
+    ):
+        follower.poll(1, 0.01)
+    follower.close()
+
+
 def share_reader(servers: str, share: Sequence[str]) -> ShareReader:
     config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
     return ShareReader(config, record_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)

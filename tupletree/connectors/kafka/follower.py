@@ -29,6 +29,8 @@ from tupletree.errors import FailedException
 ENDS_S: Final = 1.0
 """The maximum time that a look at the ends of partitions takes; after a failure, the next look comes later."""
 ENDS_AGAIN_S: Final = 10.0
+UNKNOWN_S: Final = 30.0
+"""The time after which it is reported that ends are not known, and again after as long."""
 GONE_S: Final = 10.0
 """The time between two answers that a partition is not there, after which it counts as deleted."""
 ANSWER_S: Final = 10.0
@@ -67,6 +69,7 @@ class KafkaFollower(LogFollower):
         self._is_paused = False
         self._away_at_s = 0.0  # when to look if a broker answers; 0 if one has
         self._ends_at_s = 0.0  # when brokers may be asked for the ends of partitions
+        self._unknown_s = math.inf  # since when ends are not known
         self._missed: dict[str, float] = {}  # partitions said not to be there, and when to ask again
         self._gone: set[str] = set()  # and said so again; nothing has come of them since
 
@@ -116,10 +119,25 @@ class KafkaFollower(LogFollower):
             for name in alone:
                 if not self._find_ends([name], ends):
                     self._miss(name, ends)
-        except self._client.KafkaException:
+        except self._client.KafkaException as error:
             self._ends_at_s = now_s + ENDS_AGAIN_S
+            self._report_unknown(sorted(ends), text_of(error))
             return None
+        self._report_unknown(sorted(name for name, end in ends.items() if end == math.inf))
         return ends
+
+    def _report_unknown(self, names: Sequence[str], cause: str = "no broker says so") -> None:
+        """Report that ends of partitions are not known, if that is so for long. The next poll raises it."""
+        now_s = time.monotonic()
+        if not names:
+            self._unknown_s = math.inf
+        elif now_s < self._unknown_s + UNKNOWN_S:
+            self._unknown_s = min(self._unknown_s, now_s)
+        else:
+            self._unknown_s = now_s
+            where = f"{place_named(names[0])}{f' and {len(names) - 1} more end' if names[1:] else ' ends'}"
+            what = f"it is not known where {where}, so event time may stand still, unless there is an idle_timeout"
+            self._failures.append(FailedException(f"Kafka: {what}: {cause}"))
 
     def _find_ends(self, names: Sequence[str], ends: dict[str, float]) -> bool:
         """Ask the brokers where partitions end. Return false if one is not there, and there is no answer for others."""
