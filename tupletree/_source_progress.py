@@ -21,12 +21,18 @@ class SourceProgress(Protocol):
     """Progress of one task in event time. Positions are whole numbers, which grow within a partition."""
 
     def follow(
-        self, positions: Callable[[], Mapping[str, int]], has_read_all: Callable[[], bool], *, is_complete: bool
+        self,
+        positions: Callable[[], Mapping[str, int]],
+        has_read_all: Callable[[], bool],
+        *,
+        is_complete: bool,
+        are_moved: bool = False,
     ) -> None:
         """Begin to hear of partitions. A spout that does not call this has one partition, which has no end.
 
         ``positions``: returns the position behind what was emitted of each assigned partition. ``has_read_all``:
-        returns true once nothing new comes any more. ``is_complete``: the partitions do not grow.
+        returns true once nothing new comes any more. ``is_complete``: the partitions do not grow. ``are_moved``: a
+        partition that is revoked may be assigned to another task, and to another one after each start.
         """
 
     def assign(self, partition: str) -> None:

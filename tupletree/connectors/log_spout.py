@@ -115,7 +115,12 @@ class LogSpout(ReplayingSpout):
         self._progress = context.source_progress
         if self._progress is not None:
             self._pump.looks_at_ends = True
-            self._progress.follow(self._emitted, self._has_emitted_all, is_complete=self.source.are_complete)
+            self._progress.follow(
+                self._emitted,
+                self._has_emitted_all,
+                is_complete=self.source.are_complete,
+                are_moved=self.source.keeps_positions and not self._is_aligned,
+            )
         if not self._is_aligned:  # else restore_state says where to begin
             self._pump.follow(None if self.source.keeps_positions else {})
 

@@ -10,6 +10,9 @@ A partition whose messages pass no filter before the event times may be behind i
 not count once it has reached the end that it had when that began, and has given no time for the idle timeout, or for
 ``TIMELESS_MS``. What follows was written later.
 
+**Moves.** A task that gets a partition may bring older elements than its progress says. It begins ANEW: those who wait
+for it forget what it has told, until the partition is read. A task that loses one to another stands still meanwhile.
+
 **Ends.** A position that has reached an end says nothing if the end is old: a backlog may be behind it. So the progress
 is only raised when ``set_ends`` tells of a look at the ends of all partitions, a few times per second. What was emitted
 until then was read before the look. A partition that does not count then had nothing more that was older than that.
@@ -24,10 +27,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tupletree.keyed.settings import MAX_TIME_MS
-from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
+from tupletree.keyed.watermark import ABSENT, ALIVE, ANEW, BEFORE_ALL
 
 TIMELESS_MS: Final = 10_000
 """The time without event times after which a partition that is read may count as one without; or the idle timeout."""
+
+
+HANDOVER_MS: Final = 5_000
+"""The time for which a task that has lost a partition to another stands still: the other one may take so long to say
+that it begins anew."""
+START_MS: Final = 1_000
+"""The same after the start of a task whose partitions may have been those of another one before."""
 
 
 class _Partition:
@@ -100,33 +110,48 @@ class PartitionTimes:
         self._has_ended = False
         self._ticked_ms: int | None = None  # at the last look
         self._time = BEFORE_ALL  # the progress
+        self._told = BEFORE_ALL  # the progress before a partition was assigned
+        self._is_anew = False  # what was told holds no longer
+        self._are_moved = False
+        self._handover_ms = 0  # the time that is left to another task, to take over what this one has lost
         self._sent = BEFORE_ALL
         self._has_come = False  # an event time, since the last report
 
     # The spout's side: see SourceProgress
 
     def follow(
-        self, positions: Callable[[], Mapping[str, int]], has_read_all: Callable[[], bool], *, is_complete: bool
+        self,
+        positions: Callable[[], Mapping[str, int]],
+        has_read_all: Callable[[], bool],
+        *,
+        is_complete: bool,
+        are_moved: bool = False,
     ) -> None:
         self._positions = positions
         self._has_read_all = has_read_all
+        self._are_moved = self._is_anew = are_moved
+        self._handover_ms = START_MS if are_moved else 0
         if is_complete:
             self._idle_timeout_ms = 0
 
     def assign(self, partition: str) -> None:
         known = self._partitions.get(partition)
         self._deselect(partition)
+        self._is_anew |= self._time > BEFORE_ALL
+        self._told, self._time = max(self._told, self._time), BEFORE_ALL
         self._partitions[partition] = _Partition(math.inf if known is None else known.end, is_assigned=True)
 
     def revoke(self, partition: str) -> None:
         self._deselect(partition)
         self._partitions.pop(partition, None)
         self._is_known = False  # others may come instead; a task that has lost its connection is not absent
+        if self._are_moved:
+            self._handover_ms = HANDOVER_MS
 
     def restart(self) -> None:
         self._partitions.clear()
         self._selected = None
-        self.newest[0] = self._time = self._sent = BEFORE_ALL
+        self.newest[0] = self._time = self._told = self._sent = BEFORE_ALL
         self._is_known = self._has_come = False
 
     def select(self, partition: str) -> None:
@@ -147,7 +172,8 @@ class PartitionTimes:
                 self._partitions[name] = _Partition(end, is_assigned=False)
         self._look({} if self._positions is None else self._positions(), now_ms)
         counting = [one.newest for one in self._partitions.values() if one.counts(self._idle_timeout_ms)]
-        self._time = max(self._time, min(counting) if counting else self._newest_of_all())
+        if not self._handover_ms:
+            self._time = max(self._time, min(counting) if counting else max(self._told, self._newest_of_all()))
 
     # The executor's side
 
@@ -156,16 +182,23 @@ class PartitionTimes:
             return [MAX_TIME_MS]
         if self._positions is None:
             return [] if self.newest[0] == BEFORE_ALL else [self.newest[0]]
-        if not (self._has_read_all() if self._partitions else self._is_known):
-            return [self._time, ALIVE] if self._is_only_alive() else [self._time]
-        self._keep_newest()
-        time = max(self._time, self._newest_of_all())
-        return [ABSENT] if time == BEFORE_ALL else [time, ABSENT]  # each time: a task that starts again has not heard
+        if not self._is_anew:
+            return self._state()
+        self._is_anew = False
+        return [ANEW, *self._state()]
 
     def end(self) -> None:
         self._has_ended = True
 
     # Internals
+
+    def _state(self) -> Sequence[int]:
+        is_absent = self._has_read_all() if self._partitions else self._is_known and not self._handover_ms
+        if not is_absent:
+            return [self._time, ALIVE] if self._is_only_alive() else [self._time]
+        self._keep_newest()
+        time = max(self._told, self._time, self._newest_of_all())
+        return [ABSENT] if time == BEFORE_ALL else [time, ABSENT]  # each time: a task that starts again has not heard
 
     def _is_only_alive(self) -> bool:
         """Return true if elements have come since the last report, and the progress is as it was."""
@@ -184,6 +217,7 @@ class PartitionTimes:
         self._keep_newest()
         before_ms = now_ms if self._ticked_ms is None else self._ticked_ms
         self._ticked_ms = now_ms
+        self._handover_ms = max(0, self._handover_ms - (now_ms - before_ms))
         elapsed_ms = min(now_ms - before_ms, max(1, (self._idle_timeout_ms or TIMELESS_MS) // 2))
         for name, partition in self._partitions.items():
             partition.look(positions.get(name, partition.position), elapsed_ms)

@@ -35,7 +35,7 @@ from tupletree.keyed.settings import (
     late_report,
     unit_doubt,
 )
-from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
+from tupletree.keyed.watermark import ABSENT, ALIVE, ANEW, BEFORE_ALL
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.contract import KeyValueState
 from tupletree.tuples import Tuple
@@ -223,7 +223,8 @@ class KeyedProcess(BasicStatefulBolt):
         """Take notice that a sending task has come to an event time, as if it had sent a tuple of that time.
 
         Does nothing if the sender has sent a tuple of this time or a later one. Event timers that are due fire. A
-        sender whose time is ABSENT holds nothing back until it sends another time. ALIVE: it is not silent.
+        sender whose time is ABSENT holds nothing back until it sends another time. ALIVE: it is not silent. ANEW: what
+        it has sent does not hold any longer.
         """
         progress = self._progress
         assert progress is not None
@@ -234,6 +235,9 @@ class KeyedProcess(BasicStatefulBolt):
             return
         if time == ALIVE:
             watermark.alive(sender)
+            return
+        if time == ANEW:
+            watermark.begin_anew(sender)
             return
         watermark.back(sender)
         if time > watermark.newest.get(sender, BEFORE_ALL):

@@ -26,6 +26,9 @@ ABSENT: Final = BEFORE_ALL - 1
 ALIVE: Final = ABSENT - 1
 """The progress of a sender that brings tuples, but has come no further, as it knows of older ones: see ``alive``."""
 
+ANEW: Final = ALIVE - 1
+"""The progress of a sender that may bring older tuples than it has told: see ``begin_anew``."""
+
 
 class Watermark:
     """The watermark of one task over its sending tasks. Times are whole milliseconds.
@@ -84,6 +87,12 @@ class Watermark:
         if sender in self._absent:
             self._absent.discard(sender)
             self._slowest = None
+
+    def begin_anew(self, sender: int) -> None:
+        """Forget how far a sender has come. The watermark does not go back, and waits for the sender."""
+        self.newest.pop(sender, None)
+        self._absent.discard(sender)
+        self._slowest = None
 
     @property
     def is_alone(self) -> bool:

@@ -13,10 +13,12 @@ elements have event times sends its progress every 200 ms, to every task of the 
 
 The stream is declared last, and executors flush streams in this order: progress does not overtake elements.
 
-Progress that is not new is no sign of life: a sending task without elements is idle all the same. Three values are no
-times: ABSENT of a task that has nothing to bring, and holds nothing back until it sends something else; BEFORE_ALL
-of a task that is not absent and knows no time; and ALIVE after progress that is not new, of a source's task that reads
-one partition while another is further behind: it is not idle, however long that takes. Those behind it pass that on.
+Progress that is not new is no sign of life: a sending task without elements is idle all the same. Four values are no
+times: ABSENT of a task that has nothing to bring, and holds nothing back until it sends something else; BEFORE_ALL of a
+task that is not absent and knows no time; ANEW of a source's task that has more partitions now, or may have others than
+when it was started last, so that what it has sent does not hold any longer; and ALIVE after progress that is not new,
+of a source's task that reads one partition while another is further behind: it is not idle, however long that takes.
+Those behind it pass that on.
 """
 
 from __future__ import annotations  # pure
@@ -27,7 +29,7 @@ from typing import Any, Final
 from tupletree._source_progress import REPORT_EVERY_S
 from tupletree.component import TopologyContext
 from tupletree.keyed.settings import MAX_EVENT_TIME_MS, MAX_TIME_MS
-from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL, Watermark
+from tupletree.keyed.watermark import ABSENT, ALIVE, ANEW, BEFORE_ALL, Watermark
 from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.code import Code
 from tupletree.streams.layout import TIME
@@ -71,6 +73,9 @@ class Passing:
         if time_ms == ALIVE:
             self._watermark.alive(tup.source_task)
             self._is_alive = True
+            return False
+        if time_ms == ANEW:
+            self._watermark.begin_anew(tup.source_task)
             return False
         self._watermark.back(tup.source_task)
         if time_ms > self._watermark.newest.get(tup.source_task, BEFORE_ALL):

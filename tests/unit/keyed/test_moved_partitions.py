@@ -1,0 +1,124 @@
+"""Partitions that move between the tasks of a source: what is behind is not late, and nothing waits for good."""
+
+from __future__ import annotations
+
+from tupletree.keyed.partition_times import HANDOVER_MS, START_MS, PartitionTimes
+from tupletree.keyed.watermark import ABSENT, ANEW, BEFORE_ALL, Watermark
+
+
+class Member:
+    """A task of a source whose partitions move."""
+
+    def __init__(self) -> None:
+        self.times = PartitionTimes(None)
+        self.at: dict[str, int] = {}
+        self.times.follow(lambda: self.at, bool, is_complete=False, are_moved=True)
+
+    def assign(self, name: str, position: int = 0) -> None:
+        self.at[name] = position
+        self.times.assign(name)
+
+    def revoke(self, name: str) -> None:
+        del self.at[name]
+        self.times.revoke(name)
+
+    def emit(self, name: str, position: int, time_ms: int) -> None:
+        self.times.select(name)
+        self.times.newest[0] = max(self.times.newest[0], time_ms)
+        self.at[name] = position
+
+    def look(self, now_ms: int = 0, **ends: int) -> list[int]:
+        self.times.set_ends(ends, now_ms)
+        return list(self.times.report())
+
+
+def hear(watermark: Watermark, sender: int, progress: list[int]) -> int:
+    """Tell a watermark of the progress of a task, as a KeyedProcess does; return its value."""
+    for time_ms in progress:
+        if time_ms == ANEW:
+            watermark.begin_anew(sender)
+        elif time_ms == ABSENT:
+            watermark.leave(sender)
+        else:
+            watermark.back(sender)
+            if time_ms > watermark.newest.get(sender, BEFORE_ALL):
+                watermark.came(sender, time_ms)
+    return watermark.value
+
+
+def test_a_task_that_takes_over_a_partition_further_behind_is_waited_for() -> None:
+    watermark, first, second = Watermark([1, 2], 0, None, 0), Member(), Member()
+    first.assign("a")
+    second.assign("b")
+    first.look(0, a=1)
+    second.look(0, b=9)
+    first.emit("a", 1, 100)
+    second.emit("b", 1, 10)
+    hear(watermark, 1, first.look(START_MS, a=1))
+    assert hear(watermark, 2, second.look(START_MS, b=9)) == 10
+    second.revoke("b")  # and hears of it before the other one
+    lost_ms = START_MS + HANDOVER_MS
+    assert hear(watermark, 2, second.look(START_MS)) == 10
+    assert hear(watermark, 2, second.look(lost_ms - 1)) == 10
+    first.assign("b", 1)
+    assert hear(watermark, 1, first.look(lost_ms, a=1, b=9)) == 10
+    progress = second.look(lost_ms)
+    assert progress[-1] == ABSENT
+    assert hear(watermark, 2, progress) == 10
+    first.emit("b", 2, 20)
+    assert hear(watermark, 1, first.look(lost_ms, a=1, b=9)) == 20
+    first.emit("b", 9, 90)
+    assert hear(watermark, 1, first.look(lost_ms, a=1, b=9)) == 100
+
+
+def test_a_task_that_loses_one_of_two_partitions_stands_still_until_the_other_task_has_it() -> None:
+    member = Member()
+    member.assign("a")
+    member.assign("b")
+    member.emit("a", 1, 100)
+    member.emit("b", 1, 10)
+    assert member.look(0, a=1, b=9) == [ANEW, BEFORE_ALL]
+    assert member.look(START_MS, a=1, b=9) == [10]
+    member.revoke("b")
+    assert member.look(START_MS, a=1) == [10]
+    assert member.look(START_MS + HANDOVER_MS - 1, a=1) == [10]
+    assert member.look(START_MS + HANDOVER_MS, a=1) == [100]
+
+
+def test_what_was_told_holds_again_when_all_is_read() -> None:
+    """The partition comes back without new elements, after a lost connection."""
+    member = Member()
+    member.assign("a")
+    member.emit("a", 1, 100)
+    member.look(0, a=1)
+    assert member.look(START_MS, a=1) == [100]
+    member.revoke("a")
+    member.assign("a", 1)
+    assert member.look(START_MS, a=1) == [ANEW, BEFORE_ALL]
+    assert member.look(START_MS + HANDOVER_MS, a=1) == [100]
+
+
+def test_a_task_that_starts_again_with_another_partition_does_not_stand_where_it_stood() -> None:
+    """Watermarks are stored with the newest time of each task: these are of the partitions that it had then."""
+    watermark = Watermark([1, 2], 0, None, 0)
+    watermark.restore(10, {1: 100, 2: 10})
+    first, second = Member(), Member()
+    first.assign("b", 1)
+    first.emit("b", 2, 20)
+    second.assign("a", 1)
+    second.emit("a", 2, 101)
+    assert hear(watermark, 2, second.look(0, a=2)) == 10  # the other one has not said yet that it has begun anew
+    assert hear(watermark, 1, first.look(0, b=9)) == 10
+    assert hear(watermark, 2, second.look(START_MS, a=2)) == 10
+    assert hear(watermark, 1, first.look(START_MS, b=9)) == 20
+
+
+def test_a_log_whose_partitions_stay_goes_on_where_it_stood() -> None:
+    times = PartitionTimes(None)
+    times.follow(lambda: {"a": 1}, bool, is_complete=False)
+    times.assign("a")
+    times.set_ends({"a": 1}, 0)
+    assert times.report() == [BEFORE_ALL]
+    times.restart()
+    times.assign("a")
+    assert times.report() == [BEFORE_ALL]
