@@ -271,7 +271,8 @@ def test_tasks_without_partitions_of_a_topic_do_not_hold_windows_back(
     producer, servers = broker
     topic = f"shares-{group}"
     produce(producer, topic, 4)
-    results = windows(KafkaSpout(servers, topic, group=group), parallelism=6)
+    quick = {"session.timeout.ms": 10_000}  # for which the mock cluster can wait for a member
+    results = windows(KafkaSpout(servers, topic, group=group, client_config=quick), parallelism=6)
     results.map(lambda window: 1).items().peek(Starts(topic))
     cluster.submit("t", results.builder.topology())
     cluster.wait_until(found(topic, 3), timeout=60)
