@@ -31,7 +31,7 @@ from tupletree.keyed.settings import MAX_EVENT_TIME_MS
 from tupletree.streams.elements import check_results, checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
-from tupletree.streams.steps import Combine, Emit, Fold, Next, Step, emits_of
+from tupletree.streams.steps import Combine, Emit, Fold, Next, Step, emits_of, gives_other_times
 
 MAX_DEPTH: Final = 15
 """Blocks that are nested in one function. CPython allows 20 loops in each other; what is deeper becomes a function."""
@@ -313,7 +313,7 @@ def _event_time(code: Code, step: Step, at: At, depth: int) -> None:
     code.add(depth, f"{time} = {code.name('f', step.argument)}({at.value})")
     code.add(depth, f"if type({time}) is not int or not -{MAX_EVENT_TIME_MS} <= {time} <= {MAX_EVENT_TIME_MS}:")
     code.add(depth + 1, f"{time} = ms({time})")
-    if code.newest is not None:
+    if code.newest is not None and not gives_other_times(step.then):
         newest = code.name("n", code.newest)
         code.add(depth, f"if {time} > {newest}[0]:")
         code.add(depth + 1, f"{newest}[0] = {time}")

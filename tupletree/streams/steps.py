@@ -128,6 +128,13 @@ def _gives_times(then: tuple[Next, ...]) -> bool:
     return any(one.kind is Kind.EVENT_TIME or _gives_times(one.then) for one in steps)
 
 
+def gives_other_times(then: tuple[Next, ...]) -> bool:
+    """Return true if all elements get other event times in further steps, before anyone sees those that they have."""
+    return bool(then) and all(
+        isinstance(one, Step) and (one.kind is Kind.EVENT_TIME or gives_other_times(one.then)) for one in then
+    )
+
+
 def _combines(then: tuple[Next, ...], found: dict[str, Fold]) -> None:
     for one in then:
         if isinstance(one, Combine):

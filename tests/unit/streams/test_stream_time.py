@@ -325,3 +325,11 @@ def test_a_mistake_is_refused_in_one_sentence(name: str) -> None:
     make, message = REFUSED[name]
     with pytest.raises((UsageError, TopologyError), match=message):
         make()
+
+
+def test_of_two_event_times_the_last_one_counts() -> None:
+    """The first ones are far ahead. Everyone waits for the last ones, of which none is late."""
+    times = StreamBuilder().source(list(range(0, 20_000, 2)), name="times")
+    timed = times.event_time(lambda at: at + END, max_lag=0 * MS).event_time(lambda at: at, max_lag=0 * MS)
+    counted = timed.key_by(lambda at: "key").window(Tumbling(1_000 * MS)).count()
+    assert windows(counted) == [("key", start, start + 1_000, 500) for start in range(0, 20_000, 1_000)]
