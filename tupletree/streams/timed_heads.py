@@ -14,7 +14,7 @@ from tupletree.joins import IntervalJoin, TableJoin
 from tupletree.keyed import KeyedProcess, KeyedWindow, WindowBounds
 from tupletree.keyed.progress import entry_of
 from tupletree.keyed.settings import MAX_TIME_MS
-from tupletree.keyed.watermark import ALIVE
+from tupletree.keyed.watermark import ABSENT, ALIVE, BEFORE_ALL
 from tupletree.streams.code import Code
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import second
@@ -52,6 +52,7 @@ class _Timed(KeyedProcess):
     chain: Chain
     late: Layout | None = None
     _is_alive = False  # a sender has said so since progress was sent last
+    _was_alone = False  # all senders were absent then
     _behind_ms = 0  # results may have times so far before the watermark
     _late_remedy = "raise max_lag of event_time, or take the stream .late of the result"
 
@@ -93,11 +94,16 @@ class _Timed(KeyedProcess):
         self._send_progress()
 
     def _send_progress(self) -> None:
-        if (time := self._timers.watermark) is not None:
+        assert self._progress is not None
+        time, was_alone = self._timers.watermark, self._was_alone
+        is_alone = self._was_alone = self._progress.watermark.is_alone
+        if time is not None:
             self.collector.emit([time - self._behind_ms], stream=WATERMARKS)
-        if self._is_alive:
+        elif was_alone and not is_alone:
+            self.collector.emit([BEFORE_ALL], stream=WATERMARKS)
+        if is_alone or self._is_alive:
             self._is_alive = False
-            self.collector.emit([ALIVE], stream=WATERMARKS)
+            self.collector.emit([ABSENT if is_alone else ALIVE], stream=WATERMARKS)
 
 
 class WindowHead(_Timed, KeyedWindow):

@@ -143,6 +143,26 @@ def test_a_task_without_partitions_does_not_hold_windows_back(files: Path, clust
     cluster.wait_until(found("alone", 3 * 99), timeout=60)
 
 
+@pytest.mark.parametrize("has_window", [False, True])
+def test_a_log_that_is_empty_does_not_hold_a_join_back(files: Path, cluster: LocalCluster, has_window: bool) -> None:
+    name = f"join {has_window}"
+    (files / "empty").mkdir()
+    write(files / "full", TIMES)
+    builder = StreamBuilder()
+    full, empty = (
+        builder.source(FileSpout(path), name=f"times {number}")
+        .map(int)
+        .event_time(lambda at_ms: at_ms, max_lag=NOTHING)
+        .key_by(lambda at_ms: 0)
+        for number, path in enumerate([files / "full", files / "empty"])
+    )
+    others = empty.window(Tumbling(SECOND)).count(name="counts") if has_window else empty
+    joined = full.left_join(others, lambda at_ms, other: at_ms, before=SECOND, after=SECOND)
+    joined.values().map(lambda at_ms: (at_ms, 1)).peek(Starts(name))
+    cluster.submit("t", builder.topology())
+    cluster.wait_until(found(name, len(range(0, 98_000, 20))), timeout=60)
+
+
 def test_a_file_that_appears_holds_windows_back_until_it_is_read(files: Path, cluster: LocalCluster) -> None:
     write(files / "a", [*TIMES[:2500], 50_500])
     results = windows(FileSpout(files))
