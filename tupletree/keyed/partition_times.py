@@ -6,7 +6,7 @@ So a partition *counts*, and holds the progress back at the newest event time th
 *   from its assignment until its position has reached the end that it had when it was looked at last, and
 *   with an idle timeout, until nothing has come of it for so long, if it may still grow.
 
-A partition whose messages pass no filter before the event times may be behind its end for ever, and give none. It does
+A partition whose messages pass no filter before the event times may be behind its end forever, and give none. It does
 not count once it has reached the end that it had when that began, and has given no time for the idle timeout, or for
 ``TIMELESS_MS``. What follows was written later.
 
@@ -41,7 +41,7 @@ START_MS: Final = 1_000
 
 
 class _Partition:
-    """What is known of a partition, most of it since the last look.
+    """State of a partition, most of it as of the last look.
 
     Attributes:
         newest: its newest event time. ``has_come``: an event time has come, newer or not.
