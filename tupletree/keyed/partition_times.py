@@ -113,7 +113,9 @@ class PartitionTimes:
         self._told = BEFORE_ALL  # the progress before a partition was assigned
         self._is_anew = False  # what was told holds no longer
         self._are_moved = False
-        self._handover_ms = 0  # the time that is left to another task, to take over what this one has lost
+        self._pause_ms = 0  # for so long the progress stands still, from the next look
+        self._paused_until_ms = -math.inf
+        self._is_paused = False
         self._sent = BEFORE_ALL
         self._has_come = False  # an event time, since the last report
 
@@ -130,7 +132,8 @@ class PartitionTimes:
         self._positions = positions
         self._has_read_all = has_read_all
         self._are_moved = self._is_anew = are_moved
-        self._handover_ms = START_MS if are_moved else 0
+        if are_moved:
+            self._pause_ms, self._is_paused = START_MS, True
         if is_complete:
             self._idle_timeout_ms = 0
 
@@ -146,7 +149,7 @@ class PartitionTimes:
         self._partitions.pop(partition, None)
         self._is_known = False  # others may come instead; a task that has lost its connection is not absent
         if self._are_moved:
-            self._handover_ms = HANDOVER_MS
+            self._pause_ms, self._is_paused = HANDOVER_MS, True
 
     def restart(self) -> None:
         self._partitions.clear()
@@ -172,7 +175,7 @@ class PartitionTimes:
                 self._partitions[name] = _Partition(end, is_assigned=False)
         self._look({} if self._positions is None else self._positions(), now_ms)
         counting = [one.newest for one in self._partitions.values() if one.counts(self._idle_timeout_ms)]
-        if not self._handover_ms:
+        if not self._is_paused:
             self._time = max(self._time, min(counting) if counting else max(self._told, self._newest_of_all()))
 
     # The executor's side
@@ -193,7 +196,7 @@ class PartitionTimes:
     # Internals
 
     def _state(self) -> Sequence[int]:
-        is_absent = self._has_read_all() if self._partitions else self._is_known and not self._handover_ms
+        is_absent = self._has_read_all() if self._partitions else self._is_known and not self._is_paused
         if not is_absent:
             return [self._time, ALIVE] if self._is_only_alive() else [self._time]
         self._keep_newest()
@@ -217,7 +220,10 @@ class PartitionTimes:
         self._keep_newest()
         before_ms = now_ms if self._ticked_ms is None else self._ticked_ms
         self._ticked_ms = now_ms
-        self._handover_ms = max(0, self._handover_ms - (now_ms - before_ms))
+        if self._pause_ms:
+            self._paused_until_ms = max(self._paused_until_ms, now_ms + self._pause_ms)
+            self._pause_ms = 0
+        self._is_paused = now_ms < self._paused_until_ms
         elapsed_ms = min(now_ms - before_ms, max(1, (self._idle_timeout_ms or TIMELESS_MS) // 2))
         for name, partition in self._partitions.items():
             partition.look(positions.get(name, partition.position), elapsed_ms)

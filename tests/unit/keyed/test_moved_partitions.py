@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from tupletree.keyed.partition_times import HANDOVER_MS, START_MS, PartitionTimes
 from tupletree.keyed.watermark import ABSENT, ANEW, BEFORE_ALL, Watermark
 
@@ -122,3 +126,62 @@ def test_a_log_whose_partitions_stay_goes_on_where_it_stood() -> None:
     times.restart()
     times.assign("a")
     assert times.report() == [BEFORE_ALL]
+
+
+class Scene:
+    """Partitions that are written, read and moved between two tasks at random, and the watermark behind these."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.written = {name: list[int]() for name in "abcd"}  # event times, which are those of writing
+        self.read = dict.fromkeys(self.written, 0)
+        self.members = [Member(), Member()]
+        self.watermark = Watermark([0, 1], 0, None, 0)
+        self.owners = {name: random.randrange(2) for name in self.written}
+        self.moving: dict[str, tuple[int, int]] = {}  # when a partition that was revoked is assigned, and to whom
+        self.writes = {name: random.choice([0, 0.1, 0.5, 1]) for name in self.written}
+        self.reads = {name: random.choice([0.05, 0.3, 1]) for name in self.written}
+        for name, owner in self.owners.items():
+            self.members[owner].assign(name)
+
+    def write(self, now_ms: int) -> None:
+        for name, times in self.written.items():
+            if self.random.random() < self.writes[name]:
+                times.extend([now_ms] * self.random.randint(1, 3))
+
+    def emit(self) -> None:
+        for name, owner in self.owners.items():
+            if name in self.moving or self.random.random() > self.reads[name]:
+                continue
+            at = self.read[name]
+            for time_ms in self.written[name][at : at + self.random.randint(1, 20)]:
+                assert time_ms >= self.watermark.value, f"an element of {name} is late"
+                self.read[name] += 1
+                self.members[owner].emit(name, self.read[name], time_ms)
+
+    def move(self, now_ms: int) -> None:
+        name = self.random.choice("abcd")
+        if name not in self.moving and self.random.random() < 0.02:
+            self.members[self.owners[name]].revoke(name)
+            self.moving[name] = now_ms + self.random.randrange(0, HANDOVER_MS - 200, 100), 1 - self.owners[name]
+        for moved, (at_ms, owner) in list(self.moving.items()):
+            if now_ms >= at_ms:
+                del self.moving[moved]
+                self.owners[moved] = owner
+                self.members[owner].assign(moved, self.read[moved])
+
+    def look(self, now_ms: int) -> None:
+        for sender, member in enumerate(self.members):
+            ends = {name: len(self.written[name]) for name in member.at}
+            hear(self.watermark, sender, member.look(now_ms, **ends))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nothing_is_late_however_partitions_move(seed: int) -> None:
+    scene = Scene(Random(seed))
+    for now_ms in range(0, 60_000, 100):
+        scene.write(now_ms)
+        scene.emit()
+        scene.move(now_ms)
+        if now_ms % 200 == 0:
+            scene.look(now_ms)
