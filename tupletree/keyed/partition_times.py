@@ -111,7 +111,7 @@ class PartitionTimes:
         self._ticked_ms: int | None = None  # at the last look
         self._time = BEFORE_ALL  # the progress
         self._told = BEFORE_ALL  # the progress before a partition was assigned
-        self._is_anew = False  # what was told holds no longer
+        self._is_anew = self._is_anew_told = False  # what was told holds no longer
         self._are_moved = False
         self._pause_ms = 0  # for so long the progress stands still, from the next look
         self._paused_until_ms = -math.inf
@@ -185,10 +185,14 @@ class PartitionTimes:
             return [MAX_TIME_MS]
         if self._positions is None:
             return [] if self.newest[0] == BEFORE_ALL else [self.newest[0]]
+        state = self._state()
         if not self._is_anew:
-            return self._state()
-        self._is_anew = False
-        return [ANEW, *self._state()]
+            return state
+        if self._is_anew_told and state[0] != BEFORE_ALL:
+            self._is_anew = self._is_anew_told = False
+            return state
+        self._is_anew_told = True
+        return [ANEW, *state]  # until there is progress: a task that starts again has not heard
 
     def end(self) -> None:
         self._has_ended = True

@@ -117,6 +117,23 @@ def test_a_task_that_starts_again_with_another_partition_does_not_stand_where_it
     assert hear(watermark, 1, first.look(START_MS, b=9)) == 20
 
 
+def test_a_task_that_waits_and_starts_again_hears_that_another_one_has_begun_anew() -> None:
+    """Its state is of before: there, the other task has come to 100, and what that has lost since counts no more."""
+    first = Member()
+    first.assign("a")
+    first.emit("a", 1, 100)
+    first.look(0, a=1)
+    assert first.look(START_MS, a=1)[-1] == 100
+    first.assign("b")
+    assert first.look(START_MS, a=1, b=9) == [ANEW, BEFORE_ALL]  # nobody has heard that
+    watermark = Watermark([1, 2], 0, None, 0)
+    watermark.restore(10, {1: 100, 2: 10})
+    hear(watermark, 1, first.look(START_MS, a=1, b=9))
+    assert hear(watermark, 2, [90]) == 10
+    first.emit("b", 1, 20)
+    assert hear(watermark, 1, first.look(START_MS, a=1, b=9)) == 20
+
+
 def test_a_log_whose_partitions_stay_goes_on_where_it_stood() -> None:
     times = PartitionTimes(None)
     times.follow(lambda: {"a": 1}, bool, is_complete=False)
