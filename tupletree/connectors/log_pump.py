@@ -43,6 +43,8 @@ RECORD_EVERY_S: Final = 0.5
 REPORT_EVERY_S: Final = 60.0
 LOOK_EVERY_S: Final = 0.2
 """The time between two looks at the ends of partitions, if the spout wants to know them."""
+MAX_LOOKS: Final = 100
+"""The number of looks that the spout has not taken, as it stands still, from which on there are none."""
 LOOK_PAUSES: Final = 50
 """The pause after a slow look, as a multiple of the time that it took."""
 REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
@@ -109,6 +111,7 @@ class Session:
         self.recorded: dict[str, int] = {}
         self.put = self.put_bytes = 0  # messages put into the queue
         self.taken = self.taken_bytes = 0  # and taken by the spout
+        self.put_looks = self.taken_looks = 0
         self.is_all_read = False  # the last look at the log found nothing new
 
     def processed(self) -> dict[str, int]:
@@ -174,6 +177,8 @@ class LogPump(SourceThread):
         if isinstance(event, Read):
             session.taken += len(event.records)
             session.taken_bytes += event.bytes
+        elif isinstance(event, Ends):
+            session.taken_looks += 1
         return event
 
     @property
@@ -280,7 +285,7 @@ class LogPump(SourceThread):
     def _look_at_ends(self, session: Session, follower: LogFollower) -> None:
         """Tell the spout where partitions end, a few times per second."""
         began_s = time.monotonic()
-        if began_s < self._look_at_s:
+        if began_s < self._look_at_s or session.put_looks - session.taken_looks >= MAX_LOOKS:
             return
         try:
             ends = follower.ends()
@@ -288,6 +293,7 @@ class LogPump(SourceThread):
             ends = None
         ended_s = time.monotonic()
         self._look_at_s = ended_s + max(LOOK_EVERY_S, LOOK_PAUSES * (ended_s - began_s))
+        session.put_looks += 1
         session.events.put(Ends(ends))
 
     def _room(self, session: Session) -> int:

@@ -15,11 +15,12 @@ from tupletree.testing import wait_until
 
 
 class Memory(LogSource):
-    """Partitions are lists of texts, which grow. ``refuses``: ends cannot be looked at."""
+    """Partitions are lists of texts, which grow. ``refuses``: ends cannot be looked at. ``asked``: questions so far."""
 
     def __init__(self, lists: Mapping[str, list[str]]) -> None:
         self.lists = lists
         self.refuses = False
+        self.asked = 0
 
     def open(self) -> None:
         pass
@@ -28,6 +29,7 @@ class Memory(LogSource):
         return list(self.lists)
 
     def bounds(self, partition: str) -> Bounds:
+        self.asked += 1
         if self.refuses:
             raise FailedException("not now")
         return Bounds(0, len(self.lists[partition]))
@@ -103,6 +105,19 @@ def test_where_no_end_can_be_told_all_partitions_count(pump: LogPump, source: Me
         return isinstance(event, Ends) and event.ends == {"a": float("inf"), "b": float("inf")}
 
     wait_until(is_told, 10, what="the ends are not known")
+
+
+def test_looks_of_a_spout_that_stands_still_are_few(
+    pump: LogPump, source: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would fill the memory, if nothing is read for long."""
+    monkeypatch.setattr(log_pump, "MAX_LOOKS", 3)
+    pump.follow({})
+    wait_until(lambda: source.asked > 60, 10, what="the log is asked for more time and again")
+    waiting = list(iter(pump.poll, None))
+    assert [type(event) for event in waiting].count(Ends) in {3, 4}  # one can come once some are taken
+    source.lists["a"] += ["a"]
+    assert any(isinstance(event, Ends) for event in events_until(pump, {"a": 1, "b": 0}))
 
 
 def test_a_spout_without_event_times_is_told_of_no_ends(pump: LogPump) -> None:
