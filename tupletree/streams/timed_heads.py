@@ -52,7 +52,7 @@ class _Timed(KeyedProcess):
     chain: Chain
     late: Layout | None = None
     _is_alive = False  # a sender has said so since progress was sent last
-    _was_alone = False  # all senders were absent then
+    _was_alone = False  # all senders were absent then, and no result was still to come
     _behind_ms = 0  # results may have times so far before the watermark
     _late_remedy = "raise max_lag of event_time, or take the stream .late of the result"
 
@@ -94,9 +94,10 @@ class _Timed(KeyedProcess):
         self._send_progress()
 
     def _send_progress(self) -> None:
-        assert self._progress is not None
+        progress = self._progress
+        assert progress is not None
         time, was_alone = self._timers.watermark, self._was_alone
-        is_alone = self._was_alone = self._progress.watermark.is_alone
+        is_alone = self._was_alone = progress.watermark.is_alone and not progress.events
         if time is not None:
             self.collector.emit([time - self._behind_ms], stream=WATERMARKS)
         elif was_alone and not is_alone:

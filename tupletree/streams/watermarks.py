@@ -18,7 +18,7 @@ times: ABSENT of a task that has nothing to bring, and holds nothing back until 
 task that is not absent and knows no time; ANEW of a source's task that has more partitions now, or may have others than
 when it was started last, so that what it has sent does not hold any longer; and ALIVE after progress that is not new,
 of a source's task that reads one partition while another is further behind: it is not idle, however long that takes.
-Those behind it pass that on, and are absent themselves if all of their senders are.
+Those behind it pass that on, and are absent themselves if all of their senders are, and no result is still to come.
 """
 
 from __future__ import annotations  # pure

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tupletree import FailedException
+from tupletree import FailedException, Tumbling
 from tupletree.connectors.files import FileSpout
 from tupletree.streams import StreamBuilder
 from tupletree.testing import LocalCluster
@@ -38,6 +39,25 @@ def test_a_line_that_fails_is_read_again_before_the_end(files: Path) -> None:
     builder = StreamBuilder()
     lines = builder.source(FileSpout(files, are_complete=True), name="lines").peek(once)
     assert sorted(lines.collect(1_000, seconds=0)) == sorted(LINES)
+
+
+def test_the_last_window_of_a_file_that_is_read_earlier_is_not_late_for_a_join(tmp_path: Path) -> None:
+    """Its tasks have nothing to come, but have a result that is still to come."""
+    second = timedelta(seconds=1)
+    builder = StreamBuilder()
+    for name, end_ms in (("long", 400_000), ("short", 5_000)):
+        (tmp_path / name).write_text("".join(f"{at_ms}\n" for at_ms in range(0, end_ms, 20)))
+    long, short = (
+        builder.source(FileSpout(tmp_path / name, are_complete=True), name=name)
+        .map(int)
+        .event_time(lambda at_ms: at_ms, max_lag=timedelta(0))
+        .key_by(lambda at_ms: 0)
+        for name in ("long", "short")
+    )
+    counts = short.window(Tumbling(10 * second)).count()
+    joined = long.join(counts, lambda at_ms, other: (at_ms, other.value), before=second, after=second)
+    expected = [(at_ms, 250) for at_ms in range(9_000, 11_000, 20)]
+    assert sorted(joined.values().collect(1_000, seconds=0)) == expected
 
 
 def test_files_that_may_grow_have_no_end(files: Path) -> None:
