@@ -18,6 +18,7 @@ cdef class Replay:
     cdef public Lane lane
     cdef public double due_s
     cdef long long _waits, _most_attempts
+    cdef bint _is_known
     cdef list _waiting, _pauses_s
 
     cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)

@@ -51,6 +51,16 @@ def test_the_pauses_are_those_of_the_retries_for_any_number_of_attempts() -> Non
             assert replay.due_s == retry.pause_s(attempts) and replay.pop_due(replay.due_s) is one
 
 
+def test_the_last_attempt_is_what_a_class_of_ones_own_says() -> None:
+    class Thrice(Backoff):
+        def is_last(self, attempts: int) -> bool:
+            return attempts == 3
+
+    replay = Replay(Thrice(max_attempts=None))
+    [one] = begin(replay, 1)
+    assert [replay.failed(one, BAD, now_s=0) for _ in range(3)] == [False, False, True]
+
+
 def test_a_tree_lost_with_a_process_is_no_attempt() -> None:
     replay = Replay(RETRY)
     [one] = begin(replay, 1)
