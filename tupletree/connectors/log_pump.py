@@ -46,7 +46,7 @@ LOOK_EVERY_S: Final = 0.2
 MAX_LOOKS: Final = 100
 """The number of looks that the spout has not taken, as it stands still, from which on there are none."""
 LOOK_PAUSES: Final = 50
-"""The pause after a slow look, as a multiple of the time that it took."""
+"""The pause after two slow looks, as a multiple of the time that the faster one took: a first one has to connect."""
 REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
 FIRST_GUESS_BYTES: Final = 256 * 1024
 """The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
@@ -152,7 +152,7 @@ class LogPump(SourceThread):
         self._message_bytes: float = FIRST_GUESS_BYTES  # the size of late, at least
         self._session: Session | None = None
         self._record_at_s = 0.0
-        self._look_at_s = 0.0
+        self._look_at_s = self._look_took_s = 0.0
         self._reported: set[str] = set()  # errors of late
         self._refused_until_s = 0.0  # ``refusal`` holds until then
         self._forget_at_s = 0.0
@@ -227,7 +227,7 @@ class LogPump(SourceThread):
             while not self._is_closing.is_set():
                 session = self._session
                 assert session is not None
-                self._look_at_s = 0.0
+                self._look_at_s = self._look_took_s = 0.0
                 follower = self._follower(session)
                 try:
                     self._read(session, follower)
@@ -292,7 +292,8 @@ class LogPump(SourceThread):
         except FailedException:
             ends = None
         ended_s = time.monotonic()
-        self._look_at_s = ended_s + max(LOOK_EVERY_S, LOOK_PAUSES * (ended_s - began_s))
+        took_s, self._look_took_s = self._look_took_s, ended_s - began_s
+        self._look_at_s = ended_s + max(LOOK_EVERY_S, LOOK_PAUSES * min(took_s, self._look_took_s))
         session.put_looks += 1
         session.events.put(Ends(ends))
 

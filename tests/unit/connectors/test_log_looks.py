@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -15,12 +16,15 @@ from tupletree.testing import wait_until
 
 
 class Memory(LogSource):
-    """Partitions are lists of texts, which grow. ``refuses``: ends cannot be looked at. ``asked``: questions so far."""
+    """Partitions are lists of texts, which grow. ``refuses``: ends cannot be looked at. ``asked``: questions so far.
+
+    ``slow_at``: the number of the question that takes long.
+    """
 
     def __init__(self, lists: Mapping[str, list[str]]) -> None:
         self.lists = lists
         self.refuses = False
-        self.asked = 0
+        self.asked = self.slow_at = 0
 
     def open(self) -> None:
         pass
@@ -30,6 +34,8 @@ class Memory(LogSource):
 
     def bounds(self, partition: str) -> Bounds:
         self.asked += 1
+        if self.asked == self.slow_at:
+            time.sleep(0.3)
         if self.refuses:
             raise FailedException("not now")
         return Bounds(0, len(self.lists[partition]))
@@ -105,6 +111,19 @@ def test_where_no_end_can_be_told_all_partitions_count(pump: LogPump, source: Me
         return isinstance(event, Ends) and event.ends == {"a": float("inf"), "b": float("inf")}
 
     wait_until(is_told, 10, what="the ends are not known")
+
+
+def test_after_one_slow_look_the_next_comes_soon(pump: LogPump, source: Memory) -> None:
+    """The first one after a start has to connect to all brokers."""
+    source.slow_at = 3  # the first question after those where the partitions begin
+    pump.follow({})
+    events: list[Event] = []
+
+    def has_looked_again() -> bool:
+        events.extend(iter(pump.poll, None))
+        return sum(isinstance(event, Ends) and event.ends is not None for event in events) >= 2
+
+    wait_until(has_looked_again, 10, what="a look after the slow one")
 
 
 def test_looks_of_a_spout_that_stands_still_are_few(
