@@ -56,7 +56,9 @@ class FailReason(NamedTuple):
             if len(place.reasons) >= _MAX_REASONS:  # each with a text of its own
                 place.reasons.clear()
             component, task, text, retry = what
-            reason = place.reasons[what] = FailReason(component, task, text, place.lines, retry)
+            reason = FailReason(component, task, text, place.lines, retry)
+            if len(text) <= _MAX_TEXT:  # longer ones may be of megabytes
+                place.reasons[what] = reason
         return reason
 
 

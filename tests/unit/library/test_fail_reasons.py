@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -83,6 +84,24 @@ def test_reasons_of_one_place_differ_in_text_task_and_retry() -> None:
             told = reason(number % 3, f"number {number}", retry=retry)
             assert told[:3] == ("step", number % 3, f"FailedException: number {number}") and told.retry is retry
     assert reason(1, "the same", retry=True) is reason(1, "the same", retry=True)
+
+
+def test_long_texts_of_errors_are_not_kept() -> None:
+    """A million characters each, as of errors that show a row."""
+
+    def fail(number: int) -> None:
+        raise ValueError(f"{number}: {'x' * 1_000_000}")
+
+    tracemalloc.start()
+    try:
+        for number in range(15):
+            with pytest.raises(ValueError) as caught:
+                fail(number)
+            FailReason.of("split", 3, caught.value)
+            del caught
+        assert tracemalloc.get_traced_memory()[0] < 3_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_end_of_a_long_traceback_is_kept() -> None:
