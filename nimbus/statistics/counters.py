@@ -6,7 +6,7 @@
     ("process", 7)                        latencies in bucket 7 (tupletree/_wire/latency.py), likewise "complete"
 
 ``emitted`` and ``transferred`` are sums over user streams. ``system_emitted`` and ``system_transferred`` are sums over
-system streams, whose names begin with ``__`` or ``$``.
+system streams, whose names begin with ``__`` or ``$``. What a task executed, acked and failed is of user streams only.
 """
 
 from __future__ import annotations  # pure
@@ -16,6 +16,7 @@ from typing import Final
 
 from tupletree._wire.latency import percentile_s
 from tupletree._wire.names import is_system
+from tupletree._wire.user_counts import of_inputs
 from tupletree.v1 import nimbus_pb2 as rpc
 
 Key = str | tuple[str | int, ...]
@@ -36,12 +37,14 @@ TASK_COUNTERS: Final = (
 GAUGES: Final = ("queued", "pending")
 SUMS: Final = ("emitted", "transferred", "system_emitted", "system_transferred")
 STREAM_COUNTERS: Final = ("emitted", "transferred", "acked", "failed", "complete_s_sum", "complete_samples")
+USER_COUNTERS: Final = ("executed", "acked", "failed", "execute_s")
 INPUT_COUNTERS: Final = ("executed", "acked", "failed", "execute_s", "process_s_sum", "process_samples")
 
 
 def scalars_of(stats: rpc.TaskStats) -> Counts:
     """Return a task's own counters and sums, without streams, inputs and latency buckets."""
     counts: Counts = {name: getattr(stats, name) for name in TASK_COUNTERS}
+    counts.update((name, of_inputs(stats, name)) for name in USER_COUNTERS)
     emitted = transferred = system_emitted = system_transferred = 0
     for stream in stats.streams:
         if is_system(stream.stream):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tupletree._wire.names import is_system
+from tupletree._wire.user_counts import of_inputs
 from tupletree.v1 import nimbus_pb2 as rpc
 
 
@@ -59,7 +59,7 @@ class Movement:
         self._failed_s = -math.inf
         self._works_since_s = now_s
         self._repeated = False  # since the last report that was different
-        self.executed = executed(stats)  # tuples of user streams, without ticks
+        self.executed: int = of_inputs(stats, "executed")
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
         """Record the next report of the same incarnation, equal to the last report."""
@@ -82,7 +82,7 @@ class Movement:
             self._failed = stats.failed
         elif stats.failed == self._failed:
             self._fails_since_s = now_s
-        self.executed = executed(stats)
+        self.executed = of_inputs(stats, "executed")
         if not self.executed:
             self._works_since_s = now_s
         self._last, self._reported_s = stats, now_s
@@ -145,11 +145,3 @@ def answers(movements: Iterable[Movement], is_spout: bool = False) -> Answers:
         call_s=longest.call_s,
         caller=longest.task_id if longest.call_s else 0,
     )
-
-
-def executed(stats: rpc.TaskStats) -> int:
-    """Return the number of user tuples that a task executed, without ticks."""
-    if not stats.executed:
-        return 0
-    own = sum(one.executed for one in stats.inputs if is_system(one.source_component) or is_system(one.stream))
-    return max(0, stats.executed - own)

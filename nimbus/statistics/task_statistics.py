@@ -10,6 +10,7 @@ import math
 from collections import deque
 from typing import Final
 
+from tupletree._wire.user_counts import of_inputs, of_streams
 from tupletree.v1 import nimbus_pb2 as rpc
 
 from .counters import SUMS, TASK_COUNTERS, Counts, scalars_of
@@ -138,8 +139,8 @@ class TaskStatistics:
         """Record the present counters as a sample at ``at_s``."""
         stats = self.latest
         if not self._recent or at_s > self._recent[-1][0]:
-            emitted = sum(stream.emitted for stream in stats.streams)
-            self._recent.append((at_s, emitted, stats.executed, stats.acked))
+            inputs = of_inputs(stats, "executed"), of_inputs(stats, "acked")
+            self._recent.append((at_s, of_streams(stats, "emitted"), *inputs))
         if at_s - self._busy[-1][0] >= CAPACITY_STEP_S:
             self._busy.append((at_s, self._execute_s))
         _start_s(self._recent, at_s - RATE_WINDOW_S)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from tupletree._wire.user_counts import of_inputs, of_streams
 from tupletree.v1 import nimbus_pb2 as rpc
 
 STEP_S: Final = 5.0
@@ -107,10 +108,10 @@ def moment_of(stats: rpc.TaskStats, now_s: float) -> Moment:
     """Return a sample from the counters of a task or of a sum of tasks."""
     return Moment(
         at_s=now_s,
-        emitted=sum(stream.emitted for stream in stats.streams),
-        executed=stats.executed,
-        acked=stats.acked,
-        failed=stats.failed,
+        emitted=of_streams(stats, "emitted"),
+        executed=of_inputs(stats, "executed"),
+        acked=of_inputs(stats, "acked"),
+        failed=of_inputs(stats, "failed"),
         latencies=tuple(stats.complete_buckets or stats.process_buckets),
         pending=stats.pending,
         queued=stats.queued,

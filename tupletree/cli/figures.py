@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tupletree._wire.latency import percentile_s
+from tupletree._wire.names import is_system
+from tupletree._wire.user_counts import of_inputs, of_streams
 from tupletree.client import ComponentKind, ComponentStats, TaskStats
 
 COUNTERS = ("emitted", "transferred", "executed", "acked", "failed", "timeouts")
@@ -18,19 +20,18 @@ COUNTERS = ("emitted", "transferred", "executed", "acked", "failed", "timeouts")
 def component_figures(stats: ComponentStats) -> dict[str, Any]:
     """Totals and mean latencies of one component."""
     total = stats.total
-    executed = max(total.executed, 1)
     is_spout = stats.kind == ComponentKind.SPOUT
     return {
         "component": stats.component_id,
         "kind": "spout" if is_spout else "bolt",
         "executors": stats.executors,
         "tasks": stats.tasks,
-        **counters(total),
+        **counters(total, sys=is_system(stats.component_id)),
         "queued": total.queued,
         "pending": total.pending,
         "congested": total.congested,
         "capacity": round(stats.capacity, 4),
-        "execute_ms": None if is_spout else _mean_ms(total.execute_s, executed if total.executed else 0),
+        "execute_ms": None if is_spout else _execute_ms(total),
         "process_ms": _mean_ms(total.process_s_sum, total.process_samples),
         "complete_ms": _mean_ms(total.complete_s_sum, total.complete_samples),
         "remark": stats.remark,
@@ -42,14 +43,14 @@ def component_figures(stats: ComponentStats) -> dict[str, Any]:
     }
 
 
-def counters(total: TaskStats) -> dict[str, int]:
-    """The counters of a task or component."""
+def counters(total: TaskStats, *, sys: bool = False) -> dict[str, int]:
+    """The counters of a task or component, without what is the system's; ``sys``: of a component that is, with it."""
     return {
-        "emitted": sum(stream.emitted for stream in total.streams),
-        "transferred": sum(stream.transferred for stream in total.streams),
-        "executed": total.executed,
-        "acked": total.acked,
-        "failed": total.failed,
+        "emitted": of_streams(total, "emitted", sys=sys),
+        "transferred": of_streams(total, "transferred", sys=sys),
+        "executed": of_inputs(total, "executed"),
+        "acked": of_inputs(total, "acked"),
+        "failed": of_inputs(total, "failed"),
         "timeouts": total.timeouts,
     }
 
@@ -59,13 +60,14 @@ def rates(before: ComponentStats | None, now: ComponentStats, elapsed_s: float) 
     figures = component_figures(now)
     if before is None or elapsed_s <= 0:
         return figures
-    old, new = counters(before.total), counters(now.total)
+    sys = is_system(now.component_id)
+    old, new = counters(before.total, sys=sys), counters(now.total, sys=sys)
     if any(new[name] < old[name] for name in COUNTERS):
         return figures
     per_s = {f"{name}_per_s": round((new[name] - old[name]) / elapsed_s, 1) for name in COUNTERS}
     a, b = before.total, now.total
     latencies: dict[str, float | None] = {
-        "execute_ms": _mean_ms(b.execute_s - a.execute_s, b.executed - a.executed),
+        "execute_ms": _execute_ms(b, a),
         "process_ms": _mean_ms(b.process_s_sum - a.process_s_sum, b.process_samples - a.process_samples),
         "complete_ms": _mean_ms(b.complete_s_sum - a.complete_s_sum, b.complete_samples - a.complete_samples),
         **percentiles(
@@ -118,6 +120,12 @@ def totals(figures: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "timeouts": sum(f["timeouts"] for f in spouts),
         "pending": sum(f["pending"] for f in spouts),
     }
+
+
+def _execute_ms(now: TaskStats, before: TaskStats | None = None) -> float | None:
+    """Return the mean time of the user's tuples in ``execute``, since ``before`` or since the beginning."""
+    old_s, old = (0.0, 0) if before is None else (of_inputs(before, "execute_s"), of_inputs(before, "executed"))
+    return _mean_ms(of_inputs(now, "execute_s") - old_s, of_inputs(now, "executed") - old)
 
 
 def _mean_ms(sum_s: float, samples: int) -> float | None:

@@ -8,7 +8,7 @@ from tupletree.cli.figures import component_figures, rates, totals
 from tupletree.cli.output import duration, message_dict, millis
 from tupletree.client import ComponentStats
 from tupletree.v1 import nimbus_pb2, topology_pb2
-from tupletree.v1.nimbus_pb2 import StreamStats, TaskStats
+from tupletree.v1.nimbus_pb2 import InputStats, StreamStats, TaskStats
 from tupletree.v1.topology_pb2 import ComponentKind, TopologyRecord, TopologyStatus
 
 
@@ -36,12 +36,35 @@ def test_what_was_not_measured_is_none() -> None:
     assert component_figures(stats(ComponentKind.COMPONENT_KIND_SPOUT, executed=3, execute_s=1))["execute_ms"] is None
 
 
-def test_emitted_is_the_sum_of_all_streams() -> None:
+def test_emitted_is_the_sum_of_the_users_streams_and_of_all_streams_of_a_component_of_the_system() -> None:
     told = reported(emitted=3)
     told.total.streams.add(stream="other", emitted=4, transferred=5)
+    told.total.streams.add(stream="__watermark", emitted=100, transferred=100)
     figures = component_figures(ComponentStats.of(told))
     assert (figures["emitted"], figures["transferred"]) == (7, 11)
     assert figures["streams"][1] == {"stream": "other", "emitted": 4, "transferred": 5}
+    told.component_id = "$checkpointspout"
+    assert component_figures(ComponentStats.of(told))["emitted"] == 107
+
+
+def test_ticks_are_neither_executed_nor_acked_nor_part_of_the_time_of_a_tuple() -> None:
+    def told(words: int, ticks: int) -> ComponentStats:
+        inputs = [
+            InputStats(
+                source_component="words", stream="default", executed=words, acked=words, execute_s=0.001 * words
+            ),
+            InputStats(
+                source_component="__system", stream="__tick", executed=ticks, acked=ticks, execute_s=1.0 * ticks
+            ),
+        ]
+        report = reported(executed=words + ticks, acked=words + ticks, execute_s=0.001 * words + ticks)
+        report.total.inputs.extend(inputs)
+        return ComponentStats.of(report)
+
+    figures = component_figures(told(100, 40))
+    assert (figures["executed"], figures["acked"], figures["execute_ms"]) == (100, 100, 1.0)
+    view = rates(told(100, 40), told(120, 80), 2.0)
+    assert (view["executed_per_s"], view["acked_per_s"], view["execute_ms"]) == (10, 10, 1.0)
 
 
 def test_rates_are_those_of_the_interval() -> None:

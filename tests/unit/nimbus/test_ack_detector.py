@@ -75,7 +75,8 @@ def movement(*reports: tuple[float, TaskStats]) -> Movement:
 def test_ticks_are_no_tuples_and_time_counts_from_the_first_one() -> None:
     ticks = InputStats(source_component="__system", stream="__tick", executed=50)
     idle = TaskStats(task_id=3, executed=50, inputs=[ticks])
-    works = TaskStats(task_id=3, executed=250, inputs=[ticks], holds_tuples=True)
+    words = InputStats(source_component="words", stream="default", executed=200)
+    works = TaskStats(task_id=3, executed=250, inputs=[ticks, words], holds_tuples=True)
     found = answers([movement((0, idle), (100, idle), (107, works)), movement((0, TaskStats(task_id=4)))])
     assert found == Answers(executed=200, settled=0, since_s=7.0, holds_tuples=True)
 

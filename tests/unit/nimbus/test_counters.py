@@ -34,6 +34,14 @@ def test_figures_of_a_task() -> None:
     assert figures.percentile_ms("process", 0.5) == pytest.approx(0.00104)
 
 
+def test_what_is_executed_and_acked_of_the_system_does_not_count() -> None:
+    stats = bolt()
+    stats.executed, stats.acked, stats.execute_s = 54, 53, 0.502
+    stats.inputs.add(source_component="__system", stream="__tick", executed=50, acked=50, execute_s=0.5)
+    figures = Figures(counts_of(stats))
+    assert (figures.count("executed"), figures.count("acked"), figures.execute_ms) == (4, 3, 0.5)
+
+
 def test_counters_of_several_tasks_are_added() -> None:
     total = counts_of(bolt())
     add_counts(total, counts_of(bolt()))
