@@ -17,8 +17,7 @@ cdef class Replay:
     cdef public object retry
     cdef public Lane lane
     cdef public double due_s
-    cdef long long _waits, _most_attempts
-    cdef bint _is_known
+    cdef long long _waits
     cdef list _waiting, _pauses_s
 
     cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)

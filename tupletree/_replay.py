@@ -110,10 +110,8 @@ class Replay:
         """The lane of messages that are begun without one."""
         self.due_s = math.inf
         """When the next message is to be emitted again; infinity if none waits."""
-        # A class of the user's own may have pauses that differ each time, and another last attempt.
-        self._is_known = type(retry) is Backoff
-        self._pauses_s = list(map(retry.pause_s, _FIRST_ATTEMPTS)) if self._is_known else []
-        self._most_attempts = retry.max_attempts or 0  # 0: without limit
+        # A class of the user's own may have pauses that differ each time.
+        self._pauses_s = list(map(retry.pause_s, _FIRST_ATTEMPTS)) if type(retry) is Backoff else []
         self._waits = 0
         self._waiting: list[tuple[float, int, int, Pending]] = []
 
@@ -182,9 +180,7 @@ class Replay:
             return False
         pending.attempts += 1
         pending.reason = reason
-        if not self._is_known:
-            return not reason.retry or self.retry.is_last(pending.attempts)
-        return not reason.retry or 0 < self._most_attempts <= pending.attempts
+        return not reason.retry or self.retry.is_last(pending.attempts)
 
     def wait(self, pending: Pending, now_s: float) -> None:
         """Queue a message, to be emitted again after its pause."""

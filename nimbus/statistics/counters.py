@@ -44,7 +44,7 @@ INPUT_COUNTERS: Final = ("executed", "acked", "failed", "execute_s", "process_s_
 def scalars_of(stats: rpc.TaskStats) -> Counts:
     """Return a task's own counters and sums, without streams, inputs and latency buckets."""
     counts: Counts = {name: getattr(stats, name) for name in TASK_COUNTERS}
-    counts.update((name, of_inputs(stats, name)) for name in USER_COUNTERS)
+    counts.update(zip(USER_COUNTERS, of_inputs(stats, *USER_COUNTERS), strict=True))
     emitted = transferred = system_emitted = system_transferred = 0
     for stream in stats.streams:
         if is_system(stream.stream):

@@ -59,7 +59,8 @@ class Movement:
         self._failed_s = -math.inf
         self._works_since_s = now_s
         self._repeated = False  # since the last report that was different
-        self.executed: int = of_inputs(stats, "executed")
+        self.executed: int
+        (self.executed,) = of_inputs(stats, "executed")
 
     def repeats(self, stats: rpc.TaskStats, now_s: float) -> None:
         """Record the next report of the same incarnation, equal to the last report."""
@@ -82,7 +83,7 @@ class Movement:
             self._failed = stats.failed
         elif stats.failed == self._failed:
             self._fails_since_s = now_s
-        self.executed = of_inputs(stats, "executed")
+        (self.executed,) = of_inputs(stats, "executed")
         if not self.executed:
             self._works_since_s = now_s
         self._last, self._reported_s = stats, now_s

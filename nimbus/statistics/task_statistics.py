@@ -139,8 +139,7 @@ class TaskStatistics:
         """Record the present counters as a sample at ``at_s``."""
         stats = self.latest
         if not self._recent or at_s > self._recent[-1][0]:
-            inputs = of_inputs(stats, "executed"), of_inputs(stats, "acked")
-            self._recent.append((at_s, of_streams(stats, "emitted"), *inputs))
+            self._recent.append((at_s, of_streams(stats, "emitted"), *of_inputs(stats, "executed", "acked")))
         if at_s - self._busy[-1][0] >= CAPACITY_STEP_S:
             self._busy.append((at_s, self._execute_s))
         _start_s(self._recent, at_s - RATE_WINDOW_S)

@@ -106,12 +106,13 @@ def summed(series: Sequence[Sequence[Point]]) -> list[Point]:
 
 def moment_of(stats: rpc.TaskStats, now_s: float) -> Moment:
     """Return a sample from the counters of a task or of a sum of tasks."""
+    executed, acked, failed = of_inputs(stats, "executed", "acked", "failed")
     return Moment(
         at_s=now_s,
         emitted=of_streams(stats, "emitted"),
-        executed=of_inputs(stats, "executed"),
-        acked=of_inputs(stats, "acked"),
-        failed=of_inputs(stats, "failed"),
+        executed=executed,
+        acked=acked,
+        failed=failed,
         latencies=tuple(stats.complete_buckets or stats.process_buckets),
         pending=stats.pending,
         queued=stats.queued,

@@ -26,14 +26,12 @@ def of_streams(stats: Stats, name: str, *, sys: bool = False) -> int:
     return sum(getattr(one, name) for one in stats.streams if sys or not is_system(one.stream))
 
 
-def of_inputs(stats: Stats, name: str) -> Any:
-    """Return the sum of a counter of ``InputStats`` over the inputs of the user; a spout's own, as it has no inputs.
+def of_inputs(stats: Stats, *names: str) -> list[Any]:
+    """Return the sums of counters of ``InputStats`` over the inputs of the user; a spout's own, as it has no inputs.
 
-    It is a sum, and no difference of total and system: a task counts on while its counters are read one by one, and a
-    difference could fall.
+    They are sums, and no differences of total and system: a task counts on while its counters are read one by one, and
+    a difference could fall.
     """
-    if not stats.inputs:
-        return getattr(stats, name)
-    return sum(
-        getattr(one, name) for one in stats.inputs if not (is_system(one.source_component) or is_system(one.stream))
-    )
+    own = [one for one in stats.inputs if not (is_system(one.source_component) or is_system(one.stream))]
+    counted = own if stats.inputs else [stats]
+    return [sum(getattr(one, name) for one in counted) for name in names]

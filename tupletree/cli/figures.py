@@ -45,12 +45,13 @@ def component_figures(stats: ComponentStats) -> dict[str, Any]:
 
 def counters(total: TaskStats, *, sys: bool = False) -> dict[str, int]:
     """The counters of a task or component, without what is the system's; ``sys``: of a component that is, with it."""
+    executed, acked, failed = of_inputs(total, "executed", "acked", "failed")
     return {
         "emitted": of_streams(total, "emitted", sys=sys),
         "transferred": of_streams(total, "transferred", sys=sys),
-        "executed": of_inputs(total, "executed"),
-        "acked": of_inputs(total, "acked"),
-        "failed": of_inputs(total, "failed"),
+        "executed": executed,
+        "acked": acked,
+        "failed": failed,
         "timeouts": total.timeouts,
     }
 
@@ -124,8 +125,9 @@ def totals(figures: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _execute_ms(now: TaskStats, before: TaskStats | None = None) -> float | None:
     """Return the mean time of the user's tuples in ``execute``, since ``before`` or since the beginning."""
-    old_s, old = (0.0, 0) if before is None else (of_inputs(before, "execute_s"), of_inputs(before, "executed"))
-    return _mean_ms(of_inputs(now, "execute_s") - old_s, of_inputs(now, "executed") - old)
+    old_s, old = (0.0, 0) if before is None else of_inputs(before, "execute_s", "executed")
+    new_s, new = of_inputs(now, "execute_s", "executed")
+    return _mean_ms(new_s - old_s, new - old)
 
 
 def _mean_ms(sum_s: float, samples: int) -> float | None:
