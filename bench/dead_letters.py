@@ -11,12 +11,16 @@ by the second.
 ``ratio`` cannot be more than the share of numbers that can be processed. The attempts of numbers read in the last 0.3 s
 are not measured.
 
+With --orders, a number is part of an order in JSON, which the bolt parses; a text that is cut off cannot be processed.
+Without, the bolt has nothing to do: the throughput of the other runs is that of the framework alone.
+
 Each number must come to the sink, or to the dead letters if it cannot be processed, else the exit status is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -35,6 +39,10 @@ from tupletree.tuples import Tuple
 
 NAME: Final = "dead_letters"
 SOURCE: Final = "source-0"
+REST_OF_ORDER: Final = (
+    '"customer": "c-1017", "at": "2026-05-01T12:30:00Z", '
+    '"lines": [{"sku": "a-17", "pieces": 2, "price": 9.95}, {"sku": "b-4", "pieces": 1, "price": 120.5}]}'
+)
 
 
 class Numbers(ReliableSpout):
@@ -54,7 +62,23 @@ class Numbers(ReliableSpout):
             yield None
         tell(self.directory, SOURCE, {"started_s": time.perf_counter(), "failed": 0})
         for number in range(self.count):
-            yield [number]
+            yield [self.value_of(number)]
+
+    def value_of(self, number: int) -> int | str:
+        """Return the value that is emitted for a number."""
+        return number
+
+
+class Orders(Numbers):
+    """Emits orders in JSON. The text of every ``poison_every``-th is cut off; 0: none."""
+
+    def __init__(self, directory: str, count: int, poison_every: int) -> None:
+        super().__init__(directory, count)
+        self.poison_every = poison_every
+
+    def value_of(self, number: int) -> str:
+        is_cut_off = self.poison_every and number % self.poison_every == 0
+        return f'{{"number": {number}, {REST_OF_ORDER[:-5] if is_cut_off else REST_OF_ORDER}'
 
 
 class Step(BasicBolt):
@@ -70,6 +94,19 @@ class Step(BasicBolt):
         if self.poison_every and number % self.poison_every == 0:
             raise FailedException("this number cannot be processed")
         collector.emit([number])
+
+
+class Parse(BasicBolt):
+    """Passes the numbers of orders on, and fails what is not JSON."""
+
+    outputs = ("number",)
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        try:
+            order = json.loads(tup["number"])
+        except ValueError as error:
+            raise FailedException(f"not JSON: {error}") from error
+        collector.emit([order["number"]])
 
 
 class Distinct(BasicBolt):
@@ -97,8 +134,9 @@ def topology(arguments: argparse.Namespace, directory: str, poison_every: int) -
     count = arguments.numbers
     retry = Backoff(first_s=0.1, factor=2, max_s=1, max_attempts=arguments.attempts)
     builder = TopologyBuilder()
-    numbers = builder.set_spout("numbers", Numbers(directory, count)).set_retry(retry).set_dead_letters("rejected")
-    step = builder.set_bolt("step", Step(poison_every)).shuffle_grouping(numbers)
+    spout = Orders(directory, count, poison_every) if arguments.orders else Numbers(directory, count)
+    numbers = builder.set_spout("numbers", spout).set_retry(retry).set_dead_letters("rejected")
+    step = builder.set_bolt("step", Parse() if arguments.orders else Step(poison_every)).shuffle_grouping(numbers)
     builder.set_bolt("good", Distinct(directory, "good", count)).shuffle_grouping(step)
     builder.set_bolt("letters", Distinct(directory, "letters", count)).shuffle_grouping(numbers, "rejected")
     return builder.create_topology()
@@ -151,6 +189,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--poison-every", type=at_least_two, default=100)
     parser.add_argument("--attempts", type=int, default=3)
     parser.add_argument("--pending", type=int, default=10_000)
+    parser.add_argument("--orders", action="store_true", help="the bolt parses JSON")
     parser.add_argument("--rounds", type=int, default=3)
 
 

@@ -22,7 +22,8 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cdef public TreeTracker _task  # exchanged while trees are followed (tracing.py)
     cdef dict _streams
     cdef RandomIds _ids
-    cdef object _by_stream, _first_stream
+    cdef object _first_stream
+    cdef dict _others
     cdef list _staged, _targets
     cdef public long long emits
 

@@ -59,7 +59,7 @@ class TaskSpoutCollector(SpoutCollector):
         self._task = task
         self._streams = streams
         self._ids = ids
-        self._by_stream = task.by_stream
+        self._others = {name: counts for name, counts in task.trees.items() if name != task.first_stream}
         self.emits = 0
         self._staged: list[Sequence[Any]] = []  # rows of the message that is emitted next
         self._targets: list[Any] = []  # of each row: its port, or its stream and several ports
@@ -152,9 +152,7 @@ class TaskSpoutCollector(SpoutCollector):
             if not has_edges:
                 task.settle(msg_id, first)
             else:
-                if self._by_stream is not None:
-                    self._by_stream.began(root, first)
-                task.track(root, value, msg_id)
+                task.track(root, value, msg_id, self._others.get(first) if self._others else None)
         return count
 
     def emit_direct(self, task: int, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
@@ -179,9 +177,7 @@ class TaskSpoutCollector(SpoutCollector):
             edge = self._ids.draw()
             value ^= edge
             port.append(row, root, edge)
-        if self._by_stream is not None:
-            self._by_stream.began(root, out.origin.stream)
-        task.track(root, value, msg_id)
+        task.track(root, value, msg_id, self._others.get(out.origin.stream) if self._others else None)
 
     def fail_message(self, msg_id: Any, error: BaseException) -> None:
         """Emit nothing for a message, and fail it (``SpoutTask.settle``)."""

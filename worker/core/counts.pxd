@@ -20,3 +20,10 @@ cdef class Counters(InputCounts):
 
     cpdef processed(self, double latency_s)
     cpdef completed(self, double latency_s)
+
+@cython.final
+cdef class TreeCounts:
+    cdef public long long acked, failed, complete_samples
+    cdef public double complete_s_sum
+
+    cpdef completed(self, double latency_s)

@@ -1,9 +1,11 @@
 """Counters of a task: totals, counts per input stream, and counts per stream on which a spout begins trees.
 
-No separate counts are kept where the totals suffice. A task that subscribes to one stream, and a spout with one stream,
-count only totals, which all belong to this stream (reporting/task_stats.py fills in the counts per stream). With
-several streams, each run of rows is counted once for its stream. Acks, fails and trees are counted individually, at the
-cost of one dictionary lookup each.
+No separate counts are kept where the totals suffice. A task that subscribes to one stream counts only totals, which all
+belong to this stream (reporting/task_stats.py fills in the counts per stream). With several streams, each run of rows
+is counted once for its stream. Acks and fails are counted individually, at the cost of one dictionary lookup each.
+
+A pending tree that a spout began on another stream than its first has a pointer to the counts of its stream
+(spout_task.py): dead letters beside messages cost the messages nothing.
 
 Latencies are sampled, by default from every 20th tuple (``topology.stats.sample.rate``), and kept as sums and as counts
 per bucket.
@@ -13,7 +15,6 @@ from __future__ import annotations  # pure
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tupletree._wire.latency import FINE_BOUNDS_S
 from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
@@ -131,51 +132,21 @@ def data_streams(sources: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [source for source in sources if source[1] != CHECKPOINT_STREAM]
 
 
-@dataclass(slots=True)
 class TreeCounts:
     """Counts of the trees that a spout has begun on one stream; see StreamStats in nimbus.proto."""
 
-    acked: int = 0
-    failed: int = 0
-    complete_s_sum: float = 0.0
-    complete_samples: int = 0
+    __slots__ = ("acked", "complete_s_sum", "complete_samples", "failed")
+
+    def __init__(self) -> None:
+        self.acked = 0
+        self.failed = 0
+        self.complete_s_sum = 0.0
+        self.complete_samples = 0
 
     def completed(self, latency_s: float) -> None:
         """Record the latency of a sampled tree that is complete."""
         self.complete_s_sum += latency_s
         self.complete_samples += 1
-
-
-class TreesByStream:
-    """Counts per stream of a spout with several streams, and the stream on which each pending tree was begun."""
-
-    def __init__(self, streams: Iterable[str]) -> None:
-        self.counts = {stream: TreeCounts() for stream in streams}
-        self._pending: dict[int, TreeCounts] = {}
-
-    def began(self, root: int, stream: str) -> None:
-        """Record that an emit on a stream has begun a tree."""
-        self._pending[root] = self.counts[stream]
-
-    def acked(self, roots: Iterable[int]) -> None:
-        """Count complete trees. A tree that is no longer pending is not counted."""
-        for root in roots:
-            if (counts := self._pending.pop(root, None)) is not None:
-                counts.acked += 1
-
-    def failed(self, roots: Iterable[int]) -> None:
-        """Count trees that failed or timed out."""
-        for root in roots:
-            if (counts := self._pending.pop(root, None)) is not None:
-                counts.failed += 1
-
-    def of(self, root: int) -> TreeCounts | None:
-        """Return the counts of the stream on which a pending tree was begun, or None."""
-        return self._pending.get(root)
-
-    def forget(self) -> None:
-        """Forget the pending trees without counting them."""
-        self._pending.clear()
 
 
 def own_streams(streams: Iterable[str]) -> list[str]:

@@ -2,19 +2,20 @@ cimport cython
 
 from tupletree.worker.core.chained_collector cimport ChainedCollector
 from tupletree.worker.core.collectors cimport TaskSpoutCollector
-from tupletree.worker.core.counts cimport Counters
+from tupletree.worker.core.counts cimport Counters, TreeCounts
 from tupletree.worker.core.task cimport Task
 from tupletree.worker.core.pending_trees cimport PackedTrees
 
 ctypedef unsigned long long u64
 
 @cython.final
-cdef class Sampled:
+cdef class PendingTree:
     cdef readonly object msg_id
     cdef readonly double emitted_s
+    cdef readonly TreeCounts counts
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, by_stream, rows, reasons
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, rows, reasons
     cdef public TaskSpoutCollector collector
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
@@ -22,12 +23,14 @@ cdef class SpoutTask(Task):
     cdef public bint is_dry
     cdef bint _is_deaf
     cdef ChainedCollector _chain
-    cdef object _fail_because, _first_stream, _output
+    cdef object _fail_because, _output
     cdef list _unsettled
-    cdef readonly list tree_streams
+    cdef readonly dict trees
+    cdef readonly object first_stream
+    cdef TreeCounts _first
 
-    cpdef track(self, u64 root, u64 value, msg_id)
-    @cython.locals(counters=Counters, sampled=Sampled)
+    cpdef track(self, u64 root, u64 value, msg_id, counts)
+    @cython.locals(counters=Counters, tree=PendingTree, counts=TreeCounts)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
     cpdef bint poll(self, Py_ssize_t most) except -1

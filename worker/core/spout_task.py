@@ -16,7 +16,7 @@ from tupletree.outputs import PROGRESS_STREAM
 
 from .chained_collector import ChainedCollector
 from .collectors import TaskSpoutCollector
-from .counts import TreesByStream, own_streams, sample_every
+from .counts import TreeCounts, own_streams, sample_every
 from .output_streams import OutStream
 from .pending_trees import pending_trees
 from .task import Environment, Task
@@ -24,19 +24,23 @@ from .task import Environment, Task
 NO_REASONS: Mapping[int, bytes] = {}
 
 
-class Sampled:
-    """Message id of a pending tree whose latency is measured. Other message ids are stored without a wrapper."""
+class PendingTree:
+    """A pending tree whose latency is measured, or which is not of the first stream. Others are their message ids.
 
-    __slots__ = ("emitted_s", "msg_id")
+    ``emitted_s``: negative if the latency is not measured. ``counts``: of the tree's stream.
+    """
 
-    def __init__(self, msg_id: Any, emitted_s: float) -> None:
+    __slots__ = ("counts", "emitted_s", "msg_id")
+
+    def __init__(self, msg_id: Any, emitted_s: float, counts: TreeCounts) -> None:
         self.msg_id = msg_id
         self.emitted_s = emitted_s
+        self.counts = counts
 
 
 def message_of(entry: Any) -> Any:
     """Return the message id of a pending tree."""
-    return entry.msg_id if type(entry) is Sampled else entry
+    return entry.msg_id if type(entry) is PendingTree else entry
 
 
 class SpoutTask(Task):
@@ -57,15 +61,16 @@ class SpoutTask(Task):
     ) -> None:
         super().__init__(spout, context, streams, env)
         self.spout = spout
-        own = self.tree_streams = own_streams(name for name in streams if chained is None or name != PROGRESS_STREAM)
-        self.by_stream = TreesByStream(own) if len(own) > 1 else None
-        self._first_stream = own[0] if own else ""
+        own = own_streams(name for name in streams if chained is None or name != PROGRESS_STREAM)
+        self.trees = {stream: TreeCounts() for stream in own}
+        self.first_stream = own[0] if own else ""
+        self._first = self.trees[self.first_stream] if own else TreeCounts()
         self.collector = TaskSpoutCollector(self, streams, env.ids())
         self._chain = None if chained is None else ChainedCollector(chained, context, self.collector)
         self._output: SpoutCollector = self._chain or self.collector  # to which the spout emits
         spout.collector = self._output
         self.max_pending = max_pending or None
-        self.pending = pending_trees()  # message ids, or Sampled
+        self.pending = pending_trees()  # message ids, or PendingTree
         self.tracked = 0  # trees begun so far
         self._sample_every = sample_every(context.conf["topology.stats.sample.rate"])
         self._clock = env.clock
@@ -115,9 +120,13 @@ class SpoutTask(Task):
             return math.inf
         return self.max_pending - len(self.pending) - self.uncommitted
 
-    def track(self, root: int, value: int, msg_id: Any) -> None:
-        is_sampled = self.tracked % self._sample_every == 0
-        self.pending.add(root, Sampled(msg_id, self._clock()) if is_sampled else msg_id)
+    def track(self, root: int, value: int, msg_id: Any, counts: TreeCounts | None) -> None:
+        entry = msg_id
+        if self.tracked % self._sample_every == 0:
+            entry = PendingTree(msg_id, self._clock(), counts or self._first)
+        elif counts is not None:
+            entry = PendingTree(msg_id, -1.0, counts)
+        self.pending.add(root, entry)
         self.tracked += 1
         self.updates.add_init(root, value, self.task_id)
 
@@ -176,8 +185,7 @@ class SpoutTask(Task):
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack a message that has no tree: at once if it was emitted while tracking is off, else in ``settle``."""
         self.counters.acked += 1
-        if self.by_stream is not None:
-            self.by_stream.counts[stream].acked += 1
+        self.trees.get(stream, self._first).acked += 1
         ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
         returned = ack(msg_id)
         if returned is not None:
@@ -198,7 +206,7 @@ class SpoutTask(Task):
                 self.report_error(error)
         if msg_id is None and not is_fatal:
             return
-        message = (msg_id, stream or self._first_stream, error)
+        message = (msg_id, stream or self.first_stream, error)
         if not is_fatal and (not self.is_tracked or self.tell_acked is not None):
             self._settle(*message)
             return
@@ -218,38 +226,32 @@ class SpoutTask(Task):
         if error is None or not self.is_tracked:
             self.acked_untracked(msg_id, stream)
             return
-        if self.by_stream is not None:
-            self.by_stream.counts[stream].failed += 1
-        self._fail(msg_id, FailReason.of(self.component_id, self.task_id, error))
+        self.trees.get(stream, self._first).failed += 1
+        self._fail_message(msg_id, FailReason.of(self.component_id, self.task_id, error))
 
     def on_acked(self, roots: Sequence[int]) -> None:
         """Ack trees that ackers reported complete."""
-        if self.by_stream is not None:
-            self._acked_by_stream(self.by_stream, roots)
         counters = self.counters
         ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
         for entry in self.pending.pop_many(roots):
             counters.acked += 1
-            if type(entry) is Sampled:
-                sampled = entry
-                counters.completed(self._clock() - sampled.emitted_s)
-                returned = ack(sampled.msg_id)
+            if type(entry) is PendingTree:
+                tree = entry
+                counts = tree.counts
+                counts.acked += 1
+                if tree.emitted_s >= 0:
+                    latency_s = self._clock() - tree.emitted_s
+                    counters.completed(latency_s)
+                    counts.completed(latency_s)
+                returned = ack(tree.msg_id)
             else:
+                self._first.acked += 1
                 returned = ack(entry)
             if returned is not None:
                 self.refuse(self.spout, "ack", returned)
 
-    def _acked_by_stream(self, trees: TreesByStream, roots: Sequence[int]) -> None:
-        for root in roots:
-            entry, counts = self.pending.get(root), trees.of(root)
-            if type(entry) is Sampled and counts is not None:
-                counts.completed(self._clock() - entry.emitted_s)
-        trees.acked(roots)
-
     def on_failed(self, roots: Sequence[int]) -> None:
         """Call the spout's ``fail`` for trees that a bolt failed, or that are considered lost."""
-        if self.by_stream is not None:
-            self.by_stream.failed(roots)
         if self.reasons:
             for root in roots:
                 entry = self.pending.pop(root)
@@ -261,8 +263,6 @@ class SpoutTask(Task):
 
     def on_expired(self, roots: Sequence[int]) -> None:
         """Fail trees that timed out at their ackers."""
-        if self.by_stream is not None:
-            self.by_stream.failed(roots)
         for entry in self.pending.pop_many(roots):
             self.counters.timeouts += 1
             self._fail(entry, self._timeout)
@@ -276,25 +276,25 @@ class SpoutTask(Task):
 
     def rotate(self) -> None:
         """Fail the trees that have been pending since before the previous rotation. Called once per message timeout."""
-        expired = self.pending.rotate()
-        if self.by_stream is not None:
-            self.by_stream.failed(expired)
-        for entry in expired.values():
+        for entry in self.pending.rotate().values():
             self.counters.timeouts += 1
             self._fail(entry, self._timeout)
 
     def pop_pending(self) -> list[Any]:
         """Remove all pending trees and return their message ids."""
-        if self.by_stream is not None:
-            self.by_stream.forget()
         return [message_of(entry) for entry in self.pending.pop_many(list(self.pending))]
 
     def pop_as_acked(self) -> list[Any]:
         """Remove all pending trees, count them as acked and return their message ids."""
-        self.counters.acked += len(self.pending)
-        if self.by_stream is not None:
-            self.by_stream.acked(list(self.pending))
-        return self.pop_pending()
+        entries = self.pending.pop_many(list(self.pending))
+        self.counters.acked += len(entries)
+        for entry in entries:
+            self._counts_of(entry).acked += 1
+        return list(map(message_of, entries))
+
+    def _counts_of(self, entry: Any) -> TreeCounts:
+        """Return the counts of a pending tree's stream."""
+        return entry.counts if type(entry) is PendingTree else self._first
 
     @property
     def _timeout(self) -> FailReason:
@@ -302,13 +302,18 @@ class SpoutTask(Task):
         return FailReason("", 0, f"TimeoutError: the tree was not complete within {timeout_s:g} s")
 
     def _fail(self, entry: Any, reason: FailReason | None = None) -> None:
+        """Fail a pending tree."""
+        self._counts_of(entry).failed += 1
+        self._fail_message(message_of(entry), reason)
+
+    def _fail_message(self, msg_id: Any, reason: FailReason | None) -> None:
         self.counters.failed += 1
         if self._is_deaf and self.tell_failed is None:
             self.counters.unheard += 1
         if self._fail_because is not None and self.tell_failed is None:
-            self._fail_because(message_of(entry), reason)
+            self._fail_because(msg_id, reason)
             return
         fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
-        returned = fail(message_of(entry))
+        returned = fail(msg_id)
         if returned is not None:
             self.refuse(self.spout, "fail", returned)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from tupletree.tuples import Tuple
 
 from .bolt_task import BoltTask
+from .counts import TreeCounts
 from .spout_task import SpoutTask
 from .task import Task
 from .tree_tracker import TreeTracker
@@ -77,9 +78,9 @@ class FollowedSpout(TreeTracker):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
 
-    def track(self, root: int, value: int, msg_id: Any) -> None:
+    def track(self, root: int, value: int, msg_id: Any, counts: TreeCounts | None) -> None:
         """Track a tree that an emit has begun, and show the tracer a followed tree."""
-        self._task.track(root, value, msg_id)
+        self._task.track(root, value, msg_id, counts)
         if self._followed.holds(root):
             self._tracer.began(self._task, root, msg_id)
 

@@ -5,7 +5,7 @@ ctypedef unsigned long long u64
 cdef class TreeTracker:
     cdef public bint is_tracked
 
-    cpdef track(self, u64 root, u64 value, msg_id)
+    cpdef track(self, u64 root, u64 value, msg_id, counts)
     cpdef add_ack(self, u64 root, u64 value)
     cpdef acked(self, Tuple tup)
     cpdef acked_many(self, tuples)

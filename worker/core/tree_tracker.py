@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tupletree.tuples import Tuple
 
 from .ack_updates import AckUpdates
-from .counts import TreesByStream
+from .counts import TreeCounts
 
 
 class TreeTracker:
@@ -21,8 +21,8 @@ class TreeTracker:
 
     is_tracked: bool
 
-    def track(self, root: int, value: int, msg_id: Any) -> None:
-        """Track a tree that an emit has begun; its root is new."""
+    def track(self, root: int, value: int, msg_id: Any, counts: TreeCounts | None) -> None:
+        """Track a tree that an emit has begun; its root is new. ``counts``: of its stream; None for the first."""
         raise NotImplementedError
 
     def add_ack(self, root: int, value: int) -> None:
@@ -51,13 +51,14 @@ class EmittingSpoutTask(EmittingTask, Protocol):
     """The part of a spout task that its collector uses."""
 
     is_tracked: bool
-    by_stream: TreesByStream | None
+    trees: dict[str, TreeCounts]
+    first_stream: str
 
     @property
     def pending(self) -> Sized:
         """The pending trees."""
 
-    def track(self, root: int, value: int, msg_id: Any) -> None:
+    def track(self, root: int, value: int, msg_id: Any, counts: TreeCounts | None) -> None:
         """Track a tree that an emit has begun; its root is new."""
 
     def acked_untracked(self, msg_id: Any, stream: str) -> None:

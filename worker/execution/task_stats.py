@@ -67,10 +67,10 @@ def stream_counts(streams: Mapping[str, OutStream]) -> dict[str, tuple[int, int]
 
 
 def _add_trees(message: nimbus_pb2.TaskStats, task: SpoutTask) -> None:
-    """Add the outcome of trees by stream. With a single stream, the task's totals are used."""
+    """Add the outcome of trees by stream."""
     for stream in message.streams:
-        if stream.stream in task.tree_streams:
-            counts = task.counters if task.by_stream is None else task.by_stream.counts[stream.stream]
+        counts = task.trees.get(stream.stream)
+        if counts is not None:
             stream.acked, stream.failed = counts.acked, counts.failed
             stream.complete_s_sum, stream.complete_samples = counts.complete_s_sum, counts.complete_samples
 

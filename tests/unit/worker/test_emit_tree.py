@@ -102,9 +102,7 @@ def test_all_tuples_of_a_message_are_one_tree_of_which_the_spout_hears_once(kind
     end(hand, root, kind)
     end(hand, root, kind)
     assert list(spout.log) == [("emitted", 0, 3), ("ack" if kind is VerdictKind.ACKED else "fail", 0)]
-    by_stream = task_of(hand).by_stream
-    assert by_stream is not None
-    counted = {name: (counts.acked, counts.failed) for name, counts in by_stream.counts.items()}
+    counted = {name: (counts.acked, counts.failed) for name, counts in task_of(hand).trees.items()}
     assert counted == {
         "words": (int(kind is VerdictKind.ACKED), int(kind is VerdictKind.FAILED)),
         "lines": (0, 0),
@@ -144,9 +142,7 @@ def test_without_tracking_a_message_is_acked_before_emit_tree_returns() -> None:
     hand = driven(spout, is_tracked=False)
     poll(hand)
     assert list(spout.log) == [("ack", 0), ("emitted", 0, 3), ("ack", 1), ("emitted", 1, 0)]
-    by_stream = task_of(hand).by_stream
-    assert by_stream is not None
-    assert by_stream.counts["words"].acked == 2
+    assert task_of(hand).trees["words"].acked == 2
 
 
 def raising() -> Any:

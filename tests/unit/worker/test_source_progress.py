@@ -82,5 +82,4 @@ def test_the_last_progress_is_sent_when_the_topology_is_deactivated() -> None:
 def test_progress_is_no_stream_of_messages() -> None:
     hand = driven()
     hand.step("spout")
-    assert task_of(hand).tree_streams == ["default"]
-    assert task_of(hand).by_stream is None
+    assert list(task_of(hand).trees) == ["default"]
