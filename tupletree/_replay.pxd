@@ -11,14 +11,18 @@ cdef class Lane:
 cdef class Pending:
     cdef public object target, row, stream, id, reason
     cdef public long long number, attempts
+    cdef public double due_s
     cdef public Lane lane
+
+    cpdef bint is_live(self)
 
 cdef class Replay:
     cdef public object retry
     cdef public Lane lane
     cdef public double due_s
-    cdef long long _waits
-    cdef list _waiting, _pauses_s
+    cdef dict _queues
+    cdef list _heads, _pauses_s
+    cdef Py_ssize_t _count
 
     cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)
     @cython.locals(lane=Lane, number=cython.longlong, live=set)

@@ -16,6 +16,8 @@ ends costs no memory for the later ones.
 are not done, or when another task takes over its partition. Acks and fails of messages of an ended lane are ignored.
 ``reset`` begins a new generation: it ends the lane of the task, and begins another.
 
+Messages that wait for equally long pauses form a queue: they are due in the order in which they failed.
+
 A message is in the table before it is emitted, as its ack may come while ``emit`` runs (a topology without ackers).
 """
 
@@ -78,9 +80,12 @@ class Lane:
 
 
 class Pending:
-    """A message that is not done. ``attempts``: the number that failed. ``target``: the task of a direct emit."""
+    """A message that is not done.
 
-    __slots__ = ("attempts", "id", "lane", "number", "reason", "row", "stream", "target")
+    ``attempts``: the number that failed. ``target``: the task of a direct emit. ``due_s``: when its pause is over.
+    """
+
+    __slots__ = ("attempts", "due_s", "id", "lane", "number", "reason", "row", "stream", "target")
 
     def __init__(self, number: int, lane: Lane, row: Sequence[Any] | None, stream: str, id: Any) -> None:
         self.target: int | None = None
@@ -90,11 +95,11 @@ class Pending:
         self.stream = stream
         self.id = id
         self.attempts = 0
+        self.due_s = 0.0
         self.reason: FailReason | None = None
 
-    @property
     def is_live(self) -> bool:
-        """True if the message is not done, and its lane has not ended."""
+        """Return true if the message is not done, and its lane has not ended."""
         return self.number in self.lane.live
 
     def __repr__(self) -> str:
@@ -112,8 +117,9 @@ class Replay:
         """When the next message is to be emitted again; infinity if none waits."""
         # A class of the user's own may have pauses that differ each time.
         self._pauses_s = list(map(retry.pause_s, _FIRST_ATTEMPTS)) if type(retry) is Backoff else []
-        self._waits = 0
-        self._waiting: list[tuple[float, int, int, Pending]] = []
+        self._queues: dict[float, deque[Pending]] = {}  # messages that wait, by their pauses
+        self._heads: list[tuple[float, float]] = []  # a heap: when the first of each queue is due, and the pause
+        self._count = 0  # messages that wait
 
     def __len__(self) -> int:
         """The length of the lane of messages that are begun without one."""
@@ -167,7 +173,7 @@ class Replay:
         ``reason``: None if the tree was lost with a worker or an acker. Such a loss is not counted as an attempt,
         however often it happens: the message is emitted again after the pause for its failed attempts, or the first.
         """
-        if not pending.is_live:
+        if not pending.is_live():
             return False
         if self.count_attempt(pending, reason):
             return True
@@ -186,33 +192,49 @@ class Replay:
         """Queue a message, to be emitted again after its pause."""
         attempts = max(1, pending.attempts)
         pause_s = self._pauses_s[attempts - 1] if attempts <= len(self._pauses_s) else self.retry.pause_s(attempts)
-        self._waits += 1  # no two entries are equal, so that no messages are compared
-        heapq.heappush(self._waiting, (now_s + pause_s, pending.number, self._waits, pending))
-        self.due_s = self._waiting[0][0]
+        pending.due_s = now_s + pause_s
+        queue = self._queues.get(pause_s)
+        if queue is None:
+            queue = self._queues[pause_s] = deque()
+            heapq.heappush(self._heads, (pending.due_s, pause_s))
+            self._set_due()
+        queue.append(pending)
+        self._count += 1
 
     def pop_due(self, now_s: float) -> Pending | None:
         """Remove and return a message whose pause is over."""
         while self.due_s <= now_s:
-            pending = heapq.heappop(self._waiting)[3]
+            pause_s = self._heads[0][1]
+            queue = self._queues[pause_s]
+            pending = queue.popleft()
+            self._count -= 1
+            if queue:
+                heapq.heapreplace(self._heads, (queue[0].due_s, pause_s))
+            else:
+                heapq.heappop(self._heads)
+                del self._queues[pause_s]
             self._set_due()
-            if pending.is_live:
+            if pending.is_live():
                 return pending
         return None
 
     def may_read(self, max_ahead: int) -> bool:
         """True if another message may be begun without a lane."""
-        return len(self.lane) < max_ahead and len(self._waiting) < MAX_WAITING
+        return len(self.lane) < max_ahead and self._count < MAX_WAITING
 
     @property
     def waiting(self) -> int:
         """The number of messages that wait to be emitted again."""
-        return len(self._waiting)
+        return self._count
 
     def end(self, lane: Lane) -> None:
         """Forget the messages of a lane."""
         lane.end()
-        self._waiting = [entry for entry in self._waiting if entry[3].is_live]
-        heapq.heapify(self._waiting)
+        live = ((pause_s, deque(filter(Pending.is_live, queue))) for pause_s, queue in self._queues.items())
+        self._queues = {pause_s: queue for pause_s, queue in live if queue}
+        self._count = sum(map(len, self._queues.values()))
+        self._heads = [(queue[0].due_s, pause_s) for pause_s, queue in self._queues.items()]
+        heapq.heapify(self._heads)
         self._set_due()
 
     def reset(self, position: Any = None) -> None:
@@ -221,4 +243,4 @@ class Replay:
         self.lane = Lane(position, is_ordered=self.lane.is_ordered)
 
     def _set_due(self) -> None:
-        self.due_s = self._waiting[0][0] if self._waiting else math.inf
+        self.due_s = self._heads[0][0] if self._heads else math.inf
