@@ -57,7 +57,7 @@ class Numbers(ReliableSpout):
     def setup(self) -> None:
         tell(self.directory, f"{SOURCE}-opened", {})
 
-    def read(self) -> Iterator[list[int] | None]:
+    def read(self) -> Iterator[list[int | str] | None]:
         while not Path(self.directory, GO).exists():
             yield None
         tell(self.directory, SOURCE, {"started_s": time.perf_counter(), "failed": 0})

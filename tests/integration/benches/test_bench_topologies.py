@@ -84,8 +84,9 @@ def test_async_http(cluster: DevCluster, rate: float) -> None:
     assert result["p50_ms"] >= 5 and result["bare_p50_ms"] >= 5
 
 
-def test_dead_letters(cluster: DevCluster) -> None:
-    given = Namespace(numbers=2_001, poison_every=100, attempts=2, pending=500, rounds=1)
+@pytest.mark.parametrize("orders", [False, True])
+def test_dead_letters(cluster: DevCluster, orders: bool) -> None:
+    given = Namespace(numbers=2_001, poison_every=100, attempts=2, pending=500, orders=orders, rounds=1)
     result = dead_letters.measure_on(cluster, given)
     assert result["ratio"] == pytest.approx(result["numbers_per_s"] / result["clean_numbers_per_s"], rel=0.01)
 

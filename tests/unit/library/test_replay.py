@@ -51,6 +51,35 @@ def test_the_pauses_are_those_of_the_retries_for_any_number_of_attempts() -> Non
             assert replay.due_s == retry.pause_s(attempts) and replay.pop_due(replay.due_s) is one
 
 
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.booleans()), max_size=60))
+def test_messages_are_due_in_the_order_in_which_their_pauses_end(failures: list[tuple[int, int, bool]]) -> None:
+    class Jumps(Backoff):
+        """Pauses that need not grow."""
+
+        def pause_s(self, attempts: int) -> float:
+            return [3.0, 1.0, 2.0, 1.0][attempts - 1]
+
+    replay = Replay(Jumps(max_attempts=None))
+    lanes = Lane(), Lane()
+    due: list[tuple[float, Pending]] = []
+    now_s = 0.0
+    for attempts, elapsed_s, is_first in failures:
+        now_s += elapsed_s / 4
+        one = replay.begin([0], "default", lane=lanes[0 if is_first else 1])
+        one.attempts = attempts
+        replay.failed(one, BAD, now_s)
+        due.append((now_s + replay.retry.pause_s(attempts + 1), one))
+    replay.end(lanes[0])
+    due = sorted((entry for entry in due if entry[1].lane is lanes[1]), key=lambda entry: entry[0])
+    assert replay.waiting == len(due)
+    for at_s, _ in due:
+        assert replay.due_s == at_s and replay.pop_due(at_s - 0.01) is None
+        popped = replay.pop_due(at_s)
+        assert popped is not None and popped.due_s == at_s
+        replay.done(popped)
+    assert replay.waiting == 0 and replay.pop_due(1000) is None and not lanes[1].live
+
+
 def test_the_last_attempt_is_what_a_class_of_ones_own_says() -> None:
     class Thrice(Backoff):
         def is_last(self, attempts: int) -> bool:

@@ -110,6 +110,31 @@ def test_all_tuples_of_a_message_are_one_tree_of_which_the_spout_hears_once(kind
     }
 
 
+@pytest.mark.parametrize(("sampled", "measured"), [(0.5, (2, 0)), (1, (2, 1))])
+def test_each_tree_counts_for_its_stream_however_it_ends(sampled: float, measured: tuple[int, int]) -> None:
+    words, lines = [("words", ["be", 1])], [("lines", ["to be"])]
+    hand = driven(Messages(*[words, lines] * 5), conf={"topology.stats.sample.rate": sampled})
+    hand.gate.set("test", ())
+    for _ in range(20):
+        hand.step("spout")
+    roots = [root for root, _, _ in inits(hand.take_updates())]
+    task = task_of(hand)
+    assert len(roots) == len(task.pending) == 10
+    for kind, some in zip([VerdictKind.ACKED, VerdictKind.FAILED, VerdictKind.EXPIRED], [3, 2, 1], strict=True):
+        hand.tell("spout", TreeVerdict(task.task_id, kind, [roots.pop(0) for _ in range(some)]))
+        hand.step("spout")
+    task.rotate()
+    assert len(task.pending) == 4
+    first, *_ = task.pending
+    task.on_reset([first])
+    task.rotate()
+    assert len(task.pending) == 1 and task.pop_as_acked() == [6]
+    counted = {name: (counts.acked, counts.failed) for name, counts in task.trees.items()}
+    assert counted == {"words": (2 + 1, 1 + 1), "lines": (1, 1 + 1 + 2), "unheard": (0, 0)}
+    assert (task.counters.acked, task.counters.failed, task.counters.timeouts) == (4, 6, 4)
+    assert tuple(task.trees[name].complete_samples for name in ("words", "lines")) == measured
+
+
 def test_an_untracked_message_is_tuples_without_a_tree() -> None:
     spout = Messages(WORDS, [], is_tracked=False)
     hand = driven(spout)
