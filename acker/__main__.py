@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+
+# The ledgers are columns of numpy, without linear algebra. Otherwise numpy's import starts a thread for each processor.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tupletree._daemon.main import run_main
 

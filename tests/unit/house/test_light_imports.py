@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -32,6 +33,14 @@ def imported_by(modules: str) -> set[str]:
 )
 def test_a_daemon_imports_only_what_it_needs(module: str, needless: set[str]) -> None:
     assert imported_by(module) & needless == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_an_acker_starts_no_threads_for_linear_algebra() -> None:
+    code = "import os, tupletree.acker.__main__; print(len(os.listdir('/proc/self/task')))"
+    inherited = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=inherited)
+    assert done.stdout.split() == ["1"]
 
 
 def test_the_library_imports_no_package_that_most_programs_do_not_need() -> None:
