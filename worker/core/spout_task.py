@@ -16,7 +16,7 @@ from tupletree.outputs import PROGRESS_STREAM
 
 from .chained_collector import ChainedCollector
 from .collectors import TaskSpoutCollector
-from .counts import TreeCounts, own_streams, sample_every
+from .counts import NEVER, TreeCounts, own_streams, sample_every
 from .output_streams import OutStream
 from .pending_trees import pending_trees
 from .task import Environment, Task
@@ -122,7 +122,7 @@ class SpoutTask(Task):
 
     def track(self, root: int, value: int, msg_id: Any, counts: TreeCounts | None) -> None:
         entry = msg_id
-        if self.tracked % self._sample_every == 0:
+        if self.tracked % self._sample_every == 0 and self._sample_every < NEVER:
             entry = PendingTree(msg_id, self._clock(), counts or self._first)
         elif counts is not None:
             entry = PendingTree(msg_id, -1.0, counts)

@@ -110,7 +110,7 @@ def test_all_tuples_of_a_message_are_one_tree_of_which_the_spout_hears_once(kind
     }
 
 
-@pytest.mark.parametrize(("sampled", "measured"), [(0.5, (2, 0)), (1, (2, 1))])
+@pytest.mark.parametrize(("sampled", "measured"), [(0, (0, 0)), (0.5, (2, 0)), (1, (2, 1))])
 def test_each_tree_counts_for_its_stream_however_it_ends(sampled: float, measured: tuple[int, int]) -> None:
     words, lines = [("words", ["be", 1])], [("lines", ["to be"])]
     hand = driven(Messages(*[words, lines] * 5), conf={"topology.stats.sample.rate": sampled})
