@@ -24,7 +24,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -61,12 +61,12 @@ class Numbers(ReliableSpout):
         while not Path(self.directory, GO).exists():
             yield None
         tell(self.directory, SOURCE, {"started_s": time.perf_counter(), "failed": 0})
-        for number in range(self.count):
-            yield [self.value_of(number)]
+        for value in self.values():
+            yield [value]
 
-    def value_of(self, number: int) -> int | str:
-        """Return the value that is emitted for a number."""
-        return number
+    def values(self) -> Iterable[int | str]:
+        """Return the value that is emitted for each number."""
+        return range(self.count)
 
 
 class Orders(Numbers):
@@ -76,9 +76,10 @@ class Orders(Numbers):
         super().__init__(directory, count)
         self.poison_every = poison_every
 
-    def value_of(self, number: int) -> str:
-        is_cut_off = self.poison_every and number % self.poison_every == 0
-        return f'{{"number": {number}, {REST_OF_ORDER[:-5] if is_cut_off else REST_OF_ORDER}'
+    def values(self) -> Iterable[str]:
+        for number in range(self.count):
+            is_cut_off = self.poison_every and number % self.poison_every == 0
+            yield f'{{"number": {number}, {REST_OF_ORDER[:-5] if is_cut_off else REST_OF_ORDER}'
 
 
 class Step(BasicBolt):

@@ -206,7 +206,7 @@ class SpoutTask(Task):
                 self.report_error(error)
         if msg_id is None and not is_fatal:
             return
-        message = (msg_id, stream or self.first_stream, error)
+        message = (msg_id, stream, error)
         if not is_fatal and (not self.is_tracked or self.tell_acked is not None):
             self._settle(*message)
             return
