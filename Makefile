@@ -7,7 +7,7 @@ override PYTHON := $(VENV)/bin/python
 unexport PYTHON
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
-COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd tupletree/state/*.pxd worker/core/*.pxd acker/*.pxd)
+COMPILES := setup.py tupletree/_compiled/__init__.py $(wildcard tupletree/*.pxd tupletree/state/*.pxd tupletree/connectors/*.pxd worker/core/*.pxd acker/*.pxd)
 COMPILES += $(patsubst %.pxd,%.py,$(filter %.pxd,$(COMPILES)))
 # An old generator, apart from .venv, as its own requirements contradict newer ones: code that it generates works with every
 # protobuf from 5.26 on (docs/adr/0004). It exists for Python 3.11 and 3.12.
@@ -36,7 +36,7 @@ PURE_TESTS := $(addprefix tests/unit/,acker windows worker test_tuples.py benche
 PURE_TESTS += $(addprefix tests/unit/,library/test_cli.py library/test_registered_metrics.py platform/test_latency_buckets.py)
 PURE_TESTS += $(wildcard tests/unit/house/test_*_example*.py)
 # The simulation of transactions calls no compiled module but that of tuples, which test_tuples.py tests.
-PURE_TESTS += $(filter-out tests/simulation/test_transactions.py,$(wildcard tests/simulation/test_*.py))
+PURE_TESTS += $(filter-out $(addprefix tests/simulation/test_,transactions.py autoscaling_curves.py),$(wildcard tests/simulation/test_*.py))
 PURE_TESTS += tests/integration/semantics tests/integration/library/test_library_cluster.py
 PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/transactional/test_attempt_forms.py
 IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
@@ -44,7 +44,7 @@ IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._com
 # How much the tests of simulations and of random inputs try in make test-long.
 LARGE := CHECKPOINT_SEEDS=150 TRANSACTION_SEEDS=250 TRACKING_SEEDS=300 WINDOW_SEEDS=3
 LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:150 STATE_EXAMPLES=60 WRITER_KILLS=6 OPENAPI_EXAMPLES=8
-LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100
+LARGE += PROPERTY_EXAMPLES=300 REPORT_SEEDS=4 SIMULATED_SEEDS=1000 KEYED_SEEDS=300 STREAM_SEEDS=100 MOVING_SEEDS=300
 
 .PHONY: help setup cluster lock java classes servers demo test test-long test-simulation test-fuzz test-oldest test-protobuf test-wheel check
 .PHONY: format docs proto proto-check dist bench clean
@@ -90,9 +90,10 @@ test-long: setup servers ## run the long tests: crashes of every kind, partition
 	@$(LARGE) $(PYTHON) -m pytest tests -m "long or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
 	@$(call IN_PLAIN_PYTHON,-m long -n 2)
 
-test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional and of stateful topologies in a faulty world
+test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional topologies, of stateful ones, and of moving states in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)
 	@CHECKPOINT_SEEDS=5000 $(PYTHON) -m pytest tests/simulation/test_checkpoints.py tests/simulation/test_checkpoint_sinks.py -n 2 -q $(PYTEST_ARGS)
+	@MOVING_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_moving_states.py -n 2 -q $(PYTEST_ARGS)
 
 test-fuzz: $(INSTALLED) ## 100,000 odd and mutated calls and requests, and 100,000 odd values, submissions and arguments
 	@FUZZ_INPUTS=100000 $(PYTHON) -m pytest tests/fuzz -q -s $(PYTEST_ARGS)

@@ -62,7 +62,9 @@ class AckerDaemon:
         self._tasks = TaskGroup()
         self._registry = Registry(secrets.randbits(192))
         self._admission = Admission(config.max_pending)
-        self._service = AckerService(self._acker_id, self._registry, self._admission, self._readiness, self._tasks.fail)
+        self._service = AckerService(
+            self._acker_id, self._registry, self._admission, self._readiness, self._tasks.fail, config.namespaces
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set and the drain is complete."""
@@ -125,8 +127,8 @@ class AckerDaemon:
     async def _drain(self, registration: Registration, presence: pb.Presence) -> None:
         """Serve until the old trees have ended or the drain timeout expires, then end the streams."""
         self._readiness.set("draining", "finishing the trees it holds")
-        self._service.draining = True
         self._registry.begin_drain()
+        self._service.begin_drain()
         presence.draining = True
         registration.update(presence)
         limit_s = self._config.drain_timeout_s
@@ -180,5 +182,9 @@ def ledger_json(reply: acker_pb2.DescribeLedgerReply) -> dict[str, Any]:
         "shards": [
             {"topology": shard.topology_id, **{name: getattr(shard, name) for name in figures}}
             for shard in reply.shards
+        ],
+        "namespaces": [
+            {field.name: getattr(one, field.name) for field in acker_pb2.NamespaceSummary.DESCRIPTOR.fields}
+            for one in reply.namespaces
         ],
     }

@@ -55,6 +55,11 @@ class HeldInits:
         self._added = asyncio.Event()
         self._removed = asyncio.Event()
 
+    @property
+    def roots(self) -> int:
+        """Number of inits that wait."""
+        return self._roots
+
     def __bool__(self) -> bool:
         """True while a message waits."""
         return bool(self._messages)

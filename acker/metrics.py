@@ -84,10 +84,18 @@ class LedgerCollector(Collector):
         yield GaugeMetricFamily(
             "tupletree_acker_held_messages", "Messages whose inits wait for room.", self._admission.waiting
         )
+        yield self._refused(reply)
         yield from self._timeouts()
         yield from self._work()
         waiting = self._service.undelivered
         yield GaugeMetricFamily("tupletree_acker_undelivered_verdicts", "Verdicts not yet sent to workers.", waiting)
+
+    def _refused(self, reply: pb.DescribeLedgerReply) -> Metric:
+        text = "Trees refused because their namespace had as many open trees as it may have."
+        counter = CounterMetricFamily("tupletree_acker_refused_trees", text, labels=("namespace",))
+        for namespace in reply.namespaces:
+            counter.add_metric([namespace.name], namespace.refused)
+        return counter
 
     def _timeouts(self) -> Iterator[Metric]:
         text = "The message timeout of a topology; 0: it has none."

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tupletree._wire.fail_reasons import WaitingReasons
+from tupletree._wire.names import TREES_PREFIX
 from tupletree.errors import AuthorityError, ProtocolError
 
 from .ledger import Ledger
@@ -66,6 +67,14 @@ class Topology:
     @property
     def entries(self) -> int:
         return sum(map(len, self.ledgers.values()))
+
+    def leave_shards(self) -> None:
+        """Drop the empty ledgers of shards that the topology does not have any more, by what its workers say."""
+        if not self.hellos:
+            return
+        count = max(hello.shards for hello in self.hellos.values())
+        for shard in [one for one, ledger in self.ledgers.items() if one >= count and not len(ledger)]:
+            del self.ledgers[shard]
 
 
 class Registry:
@@ -210,6 +219,7 @@ class Registry:
             for ledger in list(topology.ledgers.values()):
                 for verdicts in ledger.rotation(now_s, trees_expire=topology.timeout_s > 0):
                     yield self._by_stream(topology, verdicts)
+            topology.leave_shards()
 
     def forget_unattended(self, now_s: float) -> list[str]:
         """Drop every topology whose last stream closed more than two timeouts ago. Returns their ids."""
@@ -253,7 +263,8 @@ class Registry:
         """
         self._draining = True
         for topology in self.topologies.values():
-            topology.drain_from_version = max(topology.streams.values(), default=0)
+            is_moved = topology.id.startswith(TREES_PREFIX)  # its clients are told to begin trees elsewhere
+            topology.drain_from_version = -1 if is_moved else max(topology.streams.values(), default=0)
 
     def drain_waits_for(self, now_s: float) -> str | None:
         """Return a short reason why the drain is not complete, or None if it is complete. Meant to be polled."""

@@ -7,23 +7,30 @@ checks and other streams are served while millions of updates arrive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from tupletree._daemon.health import Readiness
 from tupletree._log import event
-from tupletree.errors import NotFoundError, ProtocolError
+from tupletree._security.current import current
+from tupletree._security.guard import caller
+from tupletree._security.rights import is_admin
+from tupletree._wire.packed import pack_u32
+from tupletree.errors import ForbiddenError, NotFoundError, ProtocolError, UnavailableError
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import acker_pb2_grpc
 
 from .admission import Admission
 from .held_inits import HeldInits, Message
-from .ledger import Verdicts
+from .ledger import Totals, Verdicts
+from .namespaces import Namespace, Quota
 from .registry import Registry
 from .track_stream import TrackStream
-from .updates import Batch, check_hello, check_updates
+from .updates import MAX_NAME, Batch, Hello, check_hello, check_updates
 from .work_counters import WorkCounters
 
 logger = logging.getLogger(__name__)
@@ -46,6 +53,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         admission: Admission,
         readiness: Readiness,
         fail: Callable[[BaseException], None],
+        namespaces: Mapping[str, Namespace] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.acker_id = acker_id
@@ -56,6 +64,8 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         self._fail = fail
         self._clock = clock
         self._streams: dict[int, TrackStream] = {}
+        self._quotas = {name: Quota(namespace) for name, namespace in (namespaces or {}).items()}
+        self._clients = itertools.count(1)
         self._was_full = False
         self.work = WorkCounters()
 
@@ -66,13 +76,38 @@ class AckerService(acker_pb2_grpc.AckerServicer):
 
     async def Track(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
         requests = aiter(request_iterator)
-        stream = await self._open(requests)
+        stream = self._opened(check_hello(await _first(requests)), None)
+        async with contextlib.aclosing(self._serve(stream, requests, pb.TrackReply(acker_id=self.acker_id))) as replies:
+            async for reply in replies:
+                yield reply
+
+    async def TrackTrees(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
+        requests = aiter(request_iterator)
+        quota, client_id = self._admitted(await _first(requests))
+        if self.draining:
+            raise UnavailableError(f"acker {self.acker_id} is draining: begin trees at another")
+        namespace = quota.namespace
+        task = next(self._clients)  # verdicts go to the stream that has begun the tree, and to no later one
+        hello = Hello(namespace.topology_id, client_id, frozenset([task]), namespace.timeout_s, 1)
+        welcome = pb.TreesWelcome(
+            max_open_trees=namespace.max_open_trees,
+            max_updates_per_s=namespace.max_updates_per_s,
+            timeout_s=namespace.timeout_s,
+        )
+        first = pb.TrackReply(acker_id=self.acker_id, welcome=welcome)
+        async with contextlib.aclosing(self._serve(self._opened(hello, quota), requests, first)) as replies:
+            async for reply in replies:
+                yield reply
+
+    async def _serve(
+        self, stream: TrackStream, requests: AsyncIterator[Any], first: pb.TrackReply
+    ) -> AsyncGenerator[pb.TrackReply]:
         held = self._held_inits(stream)
         tasks = asyncio.create_task(self._read(stream, requests, held)), asyncio.create_task(held.apply_forever())
         for task in tasks:
             task.add_done_callback(lambda done: self._read_ended(stream, done))
         try:
-            yield pb.TrackReply(acker_id=self.acker_id)
+            yield first
             while (reply := await stream.next_reply()) is not None:
                 yield reply
             yield pb.TrackReply(drained=True)
@@ -123,7 +158,34 @@ class AckerService(acker_pb2_grpc.AckerServicer):
                     completed=totals.completed,
                     bytes_held=ledger.bytes_held,
                 )
+        reply.namespaces.extend(self._describe_namespace(quota) for _, quota in sorted(self._quotas.items()))
         return reply
+
+    def _describe_namespace(self, quota: Quota) -> pb.NamespaceSummary:
+        namespace = quota.namespace
+        topology = self._registry.topologies.get(namespace.topology_id)
+        ledger = None if topology is None else topology.ledgers.get(0)
+        totals = Totals() if ledger is None else ledger.totals
+        return pb.NamespaceSummary(
+            name=namespace.name,
+            clients=0 if topology is None else len(topology.streams),
+            open_trees=0 if ledger is None else ledger.trees,
+            max_open_trees=namespace.max_open_trees,
+            max_updates_per_s=namespace.max_updates_per_s,
+            timeout_s=namespace.timeout_s,
+            begun=totals.inits,
+            done=totals.completed,
+            failed=totals.failed,
+            timed_out=totals.timeouts,
+            refused=quota.refused,
+        )
+
+    def begin_drain(self) -> None:
+        """Open no more streams of namespaces, and ask the clients of those that are open to begin no more trees."""
+        self.draining = True
+        for stream in self._streams.values():
+            if stream.quota is not None:
+                stream.set_held(is_held=True)
 
     def deliver(self, addressed: Iterable[tuple[int, Verdicts]]) -> None:
         """Pass verdicts to the streams that receive them."""
@@ -166,14 +228,23 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         for stream in self._streams.values():
             stream.end(error)
 
-    async def _open(self, requests: AsyncIterator[pb.TrackRequest]) -> TrackStream:
-        try:
-            hello = check_hello(await asyncio.wait_for(anext(requests), HELLO_TIMEOUT_S))
-        except StopAsyncIteration:
-            raise ProtocolError("a Track stream begins with a hello") from None
-        except TimeoutError:
-            raise ProtocolError(f"a Track stream sent no hello within {HELLO_TIMEOUT_S:g} s") from None
-        stream = TrackStream(hello, self._registry.open(hello, self._clock()))
+    def _admitted(self, request: pb.TrackTreesRequest) -> tuple[Quota, str]:
+        """Return the quota and the id of a client that may use its namespace, after its first message."""
+        if request.WhichOneof("kind") != "hello":
+            raise ProtocolError("a TrackTrees stream begins with a hello")
+        name, client_id, who = request.hello.namespace, request.hello.client_id, caller.get()
+        if not 0 < len(client_id) <= MAX_NAME:
+            raise ProtocolError(f"hello: client_id has {len(client_id)} characters, expected 1 to {MAX_NAME}")
+        quota = self._quotas.get(name)
+        if quota is None:
+            raise NotFoundError(f"there is no namespace {name[:120]!r} at this acker: add it to acker.trees.namespaces")
+        users = quota.namespace.users
+        if who is not None and users is not None and who.name not in users and not is_admin(who, current().admins):
+            raise ForbiddenError(f"{who.sentence} is not among the users of namespace '{name}'")
+        return quota, client_id
+
+    def _opened(self, hello: Hello, quota: Quota | None) -> TrackStream:
+        stream = TrackStream(hello, self._registry.open(hello, self._clock()), quota)
         self._streams[stream.number] = stream
         self.work.streams_opened += 1
         event(
@@ -199,18 +270,21 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         def finish(message: Message, is_held: bool) -> None:
             self._registry.report_version(stream.number, message.shard_version)
             stream.confirm(message.sequence)
-            stream.set_held(is_held=is_held)
+            self._set_held(stream, is_held=is_held)
 
         max_roots = max(_MAX_HELD, self._admission.limit // _MAX_HELD_SHARE)
         return HeldInits(self._admission, stream.hello.topology_id, max_roots, apply, finish)
 
-    async def _read(self, stream: TrackStream, requests: AsyncIterator[pb.TrackRequest], held: HeldInits) -> None:
+    def _set_held(self, stream: TrackStream, *, is_held: bool) -> None:
+        stream.set_held(is_held=is_held or (self.draining and stream.quota is not None))
+
+    async def _read(self, stream: TrackStream, requests: AsyncIterator[Any], held: HeldInits) -> None:
         """Apply a worker's messages until its side of the stream ends and all held inits are applied."""
         sequence = 0
         async for request in requests:
             sequence += 1
             await self._apply(stream, request, sequence, held)
-            stream.set_held(is_held=bool(held))
+            self._set_held(stream, is_held=bool(held))
             await held.wait_for_room()
         await held.wait_until_empty()
 
@@ -229,11 +303,32 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             event(logger, "stream.refused", level=logging.WARNING, **context)
         stream.end(error)
 
-    async def _apply(self, stream: TrackStream, request: pb.TrackRequest, sequence: int, held: HeldInits) -> None:
+    async def _within_quota(
+        self, stream: TrackStream, quota: Quota, batches: list[Batch], held: HeldInits
+    ) -> list[Batch]:
+        """Return what the quota of a namespace admits, once its rate permits more."""
+        await asyncio.sleep(max(0.0, quota.pause_s(sum(map(len, batches)), self._clock())))
+        topology = self._registry.topologies.get(stream.hello.topology_id)
+        admitted: list[Batch] = []
+        open_trees = held.roots + (0 if topology is None else topology.trees)
+        for batch in batches:
+            rest, refused = quota.admitted(batch, open_trees)
+            stream.refuse(refused)
+            open_trees += len(rest.init_roots)
+            admitted.append(rest)
+        return admitted
+
+    async def _apply(self, stream: TrackStream, request: Any, sequence: int, held: HeldInits) -> None:
         """Apply a message except for the inits that must wait for room."""
         topology_id = stream.hello.topology_id
+        if stream.quota is not None:
+            [task] = stream.hello.tasks
+            for shard in request.updates.shards:
+                shard.init_tasks = pack_u32([task] * (len(shard.init_roots) // 8))
         batches = check_updates(request, stream.hello, sequence)
         await self._admission.wait_until_readable(topology_id)
+        if stream.quota is not None:
+            batches = await self._within_quota(stream, stream.quota, batches, held)
         waiting: list[Batch] = []
         for batch in batches:
             for number, part in enumerate(batch.parts(_PART)):
@@ -260,3 +355,13 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             raise
         self._update_admission(stream.hello.topology_id)
         self.work.apply_s.observe(self._clock() - began_s)
+
+
+async def _first(requests: AsyncIterator[Any]) -> Any:
+    """Return the first message of a stream. Raises ProtocolError."""
+    try:
+        return await asyncio.wait_for(anext(requests), HELLO_TIMEOUT_S)
+    except StopAsyncIteration:
+        raise ProtocolError("a Track stream begins with a hello") from None
+    except TimeoutError:
+        raise ProtocolError(f"a Track stream sent no hello within {HELLO_TIMEOUT_S:g} s") from None

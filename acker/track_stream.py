@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from array import array
 from collections import defaultdict
 
 from tupletree._wire import reason_messages
@@ -21,6 +22,7 @@ from tupletree.errors import UnavailableError
 from tupletree.v1 import acker_pb2 as pb
 
 from .linger import Linger
+from .namespaces import Quota
 from .updates import Hello
 from .verdicts import KINDS, Verdicts
 
@@ -39,8 +41,9 @@ class TrackStream:
     replaces an entry, which is larger. Only a flood of timeout resets, each of which adds a root, reaches the limit.)
     """
 
-    def __init__(self, hello: Hello, number: int) -> None:
+    def __init__(self, hello: Hello, number: int, quota: Quota | None = None) -> None:
         self.hello = hello
+        self.quota = quota  # of the namespace, if the stream is of one
         self.number = number  # in the Registry
         self.waiting = 0
         """Number of roots queued and not yet sent."""
@@ -69,6 +72,13 @@ class TrackStream:
         if self.waiting > MAX_WAITING:
             self.end(UnavailableError(f"worker {self.hello.worker_id} does not read its verdicts"))
         self._wake.set()
+
+    def refuse(self, roots: array[int]) -> None:
+        """Queue the refusal of trees. No-op once ended."""
+        if roots and not self._ended:
+            self._pieces.append((0, "refused", pack_u64(roots)))
+            self.waiting += len(roots)
+            self._wake.set()
 
     def confirm(self, sequence: int) -> None:
         """Queue the confirmation of all updates up to ``sequence``. No-op once ended."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tupletree._wire import reason_messages
 from tupletree._wire.fail_reasons import MAX_BYTES
+from tupletree._wire.names import TREES_PREFIX
 from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree.errors import ProtocolError
 from tupletree.v1 import acker_pb2 as pb
@@ -87,6 +88,8 @@ def check_hello(request: pb.TrackRequest) -> Hello:
     for name, text in (("topology_id", hello.topology_id), ("worker_id", hello.worker_id)):
         if not 0 < len(text) <= MAX_NAME:
             raise ProtocolError(f"hello: {name} has {len(text)} characters, expected 1 to {MAX_NAME}")
+    if hello.topology_id.startswith(TREES_PREFIX):
+        raise ProtocolError(f"hello: '{hello.topology_id}' is a namespace of trees, which TrackTrees serves")
     if not 0 < hello.shards <= MAX_SHARDS:
         raise ProtocolError(f"hello: shards is {hello.shards}, expected 1 to {MAX_SHARDS}")
     if not (math.isfinite(hello.message_timeout_s) and hello.message_timeout_s >= 0):
@@ -99,7 +102,7 @@ def check_hello(request: pb.TrackRequest) -> Hello:
     return Hello(hello.topology_id, hello.worker_id, tasks, hello.message_timeout_s, hello.shards)
 
 
-def check_updates(request: pb.TrackRequest, hello: Hello, sequence: int) -> list[Batch]:
+def check_updates(request: pb.TrackRequest | pb.TrackTreesRequest, hello: Hello, sequence: int) -> list[Batch]:
     """Validate a later message with the expected ``sequence``. Raises ProtocolError."""
     if request.WhichOneof("kind") != "updates":
         raise ProtocolError("after its hello a Track stream carries updates only")

@@ -144,17 +144,29 @@ class Broker:
             topic, partitions, 1, config={key.replace("_", "."): str(value) for key, value in config.items()}
         )
         self.admin.create_topics([made])[topic].result(30)
+        self._wait_for(topic, partitions)
         return topic
 
     def grow(self, topic: str, partitions: int) -> None:
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self._wait_for(topic, partitions)
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(30)
 
     def producer(self, **config: Any) -> Any:
+        """Return a producer. Its flush raises KafkaException if a message is not delivered."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        return confluent_kafka.Producer({"bootstrap.servers": self.addresses, "log_level": 2, **settings})
+        fixed = {"bootstrap.servers": self.addresses, "log_level": 2, "on_delivery": _check_delivery}
+        return confluent_kafka.Producer({**fixed, **settings})
+
+    def _wait_for(self, topic: str, partitions: int) -> None:
+        """Wait until clients see the partitions. The controller confirms a change before the broker knows it."""
+
+        def is_seen() -> bool:
+            return len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions) == partitions
+
+        wait_until(is_seen, 30, what=f"clients see {partitions} partitions of {topic}")
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -163,6 +175,11 @@ class Broker:
         with contextlib.suppress(confluent_kafka.KafkaException):
             return bool(self.admin.list_topics(timeout=1).brokers)
         return False
+
+
+def _check_delivery(error: Any, message: Any) -> None:
+    if error is not None:
+        raise confluent_kafka.KafkaException(error)
 
 
 @functools.cache

@@ -20,11 +20,13 @@ BYTES: Final = 100
 PARTITIONS: Final = 2
 
 
-def bare(brokers: str, source: str, target: str) -> None:
-    """Poll each message of a topic, and produce it to another, forever."""
+def bare(brokers: str, source: str, target: str, *, has_defaults: bool) -> None:
+    """Poll each message of a topic, and produce it to another, forever. With the client's defaults, or our settings."""
     client = kafka()
-    consumer = client.Consumer(consumer_config(brokers, {}))
-    producer = client.Producer({**DEFAULTS, "bootstrap.servers": brokers})
+    servers = {"bootstrap.servers": brokers}
+    ours = consumer_config(brokers, {})
+    consumer = client.Consumer({**servers, "group.id": ours["group.id"]} if has_defaults else ours)
+    producer = client.Producer(servers if has_defaults else {**DEFAULTS, **servers})
     partitions = consumer.list_topics(source, timeout=30).topics[source].partitions
     consumer.assign([client.TopicPartition(source, number, 0) for number in partitions])
     while True:
@@ -41,10 +43,14 @@ def bare(brokers: str, source: str, target: str) -> None:
 
 
 class Topics:
-    """The topics of the bench, at a broker with these processes. ``bytewax``: the Python that has it."""
+    """The topics of the bench, at a broker with these processes. ``bytewax``: the Python that has it.
 
-    def __init__(self, brokers: str, pids: Sequence[int], count: int, bytewax: Path | None) -> None:
+    ``workers``: the number of workers of the topology, each with a spout and a bolt, and of processes of bytewax.
+    """
+
+    def __init__(self, brokers: str, pids: Sequence[int], count: int, bytewax: Path | None, workers: int) -> None:
         self.pids = pids
+        self._workers = workers
         self._bytewax = bytewax
         self._brokers = brokers
         self._count = count
@@ -96,33 +102,38 @@ class Topics:
         return found
 
     def topology(self, source: str, target: str) -> Topology:
-        """Return KafkaSpout → KafkaBolt."""
+        """Return KafkaSpout → KafkaBolt. Several spouts have fixed shares: as a group grows, messages are replayed."""
         builder = TopologyBuilder()
-        messages = builder.set_spout("messages", KafkaSpout(self._brokers, source, group=target))
-        builder.set_bolt("out", KafkaBolt(self._brokers, target)).shuffle_grouping(messages)
+        group = target if self._workers == 1 else None
+        spout = KafkaSpout(self._brokers, source, group=group)
+        messages = builder.set_spout("messages", spout, parallelism=self._workers)
+        out = builder.set_bolt("out", KafkaBolt(self._brokers, target), parallelism=self._workers)
+        out.local_or_shuffle_grouping(messages)
         return builder.create_topology()
 
     def loops(self, source: str, target: str) -> Mapping[str, Sequence[str]]:
         """Return the commands of the programs to compare with."""
-        found = {"bare": [sys.executable, "-m", "bench._kafka_topics", self._brokers, source, target]}
+        bare = [sys.executable, "-m", "bench._kafka_topics", self._brokers, source, target]
+        found = {"bare": bare, "bare_defaults": [*bare, "defaults"]}
         if self._bytewax is not None:
             arguments = (self._brokers, source, target, dict(DEFAULTS))
             flow = f"bench.peers.programs.bytewax_kafka:flow{arguments!r}"
-            found["bytewax"] = [str(self._bytewax), "-m", "bytewax.run", flow]
+            run = ["bytewax.run"] if self._workers == 1 else ["bytewax.testing", "-p", str(self._workers)]
+            found["bytewax"] = [str(self._bytewax), "-m", *run, flow]
         return found
 
 
 @contextlib.contextmanager
-def topics(count: int, bytewax: Path | None) -> Iterator[Topics]:
+def topics(count: int, bytewax: Path | None, workers: int = 1) -> Iterator[Topics]:
     """Run a broker of its own, and yield its topics."""
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as directory:
         broker = Broker(jars(Path(directory)), Path(directory))
         try:
-            yield Topics(broker.addresses, [broker.pid], count, bytewax)
+            yield Topics(broker.addresses, [broker.pid], count, bytewax, workers)
         finally:
             broker.close()
 
 
 if __name__ == "__main__":
-    brokers, source, target = sys.argv[1:]
-    bare(brokers, source, target)
+    brokers, source, target, *settings = sys.argv[1:]
+    bare(brokers, source, target, has_defaults=bool(settings))

@@ -143,8 +143,30 @@ SECTIONS: Final = (
         "Connectors against the bare client",
         "Messages of 100 bytes from topic to topic of Kafka, and from queue to queue of RabbitMQ (durable, persistent, "
         "with publisher confirms), by spout → bolt, every message tracked. `bare_`: the client library alone does the "
-        "same. `bytewax_`: the source and sink of bytewax. `ratio` and `speed_up_bytewax` are medians of the ratios of "
-        "each turn.",
+        "same, with the same settings; `bare_defaults_`: with its own. `bytewax_`: the source and sink of bytewax. "
+        "With two workers, bytewax has two processes, and the bare client one. `ratio`, `ratio_defaults` and "
+        "`speed_up_bytewax` are medians of the ratios of each turn.",
+    ),
+    Section(
+        "drpc",
+        "DRPC",
+        "Calls of a function through one DRPC server, a topology of spout, bolt and results in one worker, and one "
+        "acker, at fixed rates: latency runs from the time when a call is due. The client sends by a stream, by 100 "
+        "threads, or by a gRPC call for each (*unary*). `highest`: the highest rate with 99 of 100 answers within "
+        "100 ms.",
+        columns=(
+            *(f"{name}_at_{rate}" for rate in (100, 300, 1000) for name in ("p50_ms", "p99_ms")),
+            "answered_at_1000",
+            "unanswered_at_1000",
+            "cpu_us_at_1000",
+            "highest",
+        ),
+    ),
+    Section(
+        "trees",
+        "Trees of programs",
+        "100,000 trees of ten children, begun by three client processes, which hand the children to each other, at one "
+        "acker. *one-killed*: one client is killed half-way; its trees, and those with children at it, time out.",
     ),
     Section("codec", "Codec alone", "Batches of 1,000 rows with roots and edges, as they travel between workers."),
     Section("routing", "Routing alone", "Decisions per second of processor time, for 8 receiving tasks."),
@@ -174,10 +196,28 @@ SECTIONS: Final = (
         "state_checkpoint",
         "Checkpoints of a state",
         "A state of a million keys, of which a thousand change before each checkpoint: the entries and bytes written, "
-        "and the time of prepare and commit. The first one writes all keys. SQLite, PostgreSQL and Redis write to "
-        "disk before they answer.",
+        "and the time of prepare and commit. The first one writes all keys. SQLite, RocksDB, PostgreSQL and Redis "
+        "write to disk before they answer.",
         "checkpoint_ms",
         "Checkpoint of 1,000 changed keys among 1,000,000: milliseconds",
+    ),
+    Section(
+        "state_recovery",
+        "Recovery of a state by its size",
+        "A state of the provider `rocksdb`, of which a hundredth changes before each checkpoint. After kill -9: until "
+        "another process on the same machine has opened it, committed what was prepared and read a value (`here_s`), "
+        "and the same on a machine without a copy (`elsewhere_s`), which is there after `copied_s`.",
+        "here_s",
+        "Recovery on the same machine: seconds",
+    ),
+    Section(
+        "state_division",
+        "Move of a state to other tasks by its size",
+        "Four states of the provider `rocksdb` move to six tasks: the time (`move_s`), and the largest memory of the "
+        "process that moves them (`peak_mb`). Then a new task on a machine without a copy opens its state and reads a "
+        "value (`first_s`).",
+        "move_s",
+        "Move of four states to six tasks: seconds",
     ),
     Section(
         "task_change",
@@ -186,6 +226,13 @@ SECTIONS: Final = (
         "the change to the first one after it. The pause contains the end of the old workers, the start of the new "
         "ones, and the move of the entries in one process (`move_s`). An update (`update_pause_s`) and its rollback "
         "move nothing.",
+    ),
+    Section(
+        "state_queries",
+        "Questions to a state",
+        "The word count in a state at its full rate, with 100 questions a second and without, in turns: for committed "
+        "values, for live ones, and from the store itself. All processes, the asking one too, share the processors. "
+        "`ratio`: words a second with questions to those without, the median of pairs of windows.",
     ),
     Section(
         "savepoint",

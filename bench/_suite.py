@@ -110,6 +110,12 @@ SUITE: Final = (
         },
     ),
     Bench(
+        "trees",
+        "trees of client processes, which hand their children to each other",
+        "trees_per_s",
+        {"all-live": "--trees 99999 --children 10 --clients 3", "one-killed": "--trees 99999 --clients 3 --kill"},
+    ),
+    Bench(
         "dead_letters",
         "numbers a second beside those that cannot be processed and leave as dead letters",
         "ratio",
@@ -120,7 +126,8 @@ SUITE: Final = (
         "messages from place to place by a spout and a bolt, by the bare client, and by bytewax",
         "ratio",
         {
-            "kafka": "--system kafka --messages 200000 --pending 20000 --turns 3",
+            "kafka": "--system kafka --messages 500000 --pending 20000 --workers 1 --turns 5",
+            "kafka-2-workers": "--system kafka --messages 500000 --pending 20000 --workers 2 --turns 5",
             "rabbitmq": "--system rabbitmq --messages 60000 --pending 20000 --prefetch 1000 --turns 3",
         },
     ),
@@ -175,14 +182,39 @@ SUITE: Final = (
         "checkpoint_ms",
         {
             provider: f"--provider {provider} --keys 1000000 --changed 1000 --checkpoints 50"
-            for provider in ("memory", "sqlite", "postgres", "redis")
+            for provider in ("memory", "sqlite", "rocksdb", "postgres", "redis")
+        },
+    ),
+    Bench(
+        "state_recovery",
+        "a state in a shared directory, its checkpoints and its recovery by size",
+        "here_s",
+        {f"keys-{keys}": f"--keys {keys} --changed 0.01" for keys in (100_000, 1_000_000, 10_000_000)},
+    ),
+    Bench(
+        "state_division",
+        "another number of tasks for a state in a shared directory, by its size",
+        "move_s",
+        {f"keys-{keys}": f"--keys {keys}" for keys in (100_000, 1_000_000, 10_000_000)},
+    ),
+    Bench(
+        "state_queries",
+        "questions to a state under full load",
+        "ratio",
+        {
+            "committed": "--rate 100 --pairs 8 --seconds 4",
+            "live": "--rate 100 --pairs 8 --seconds 4 --live",
+            "stored": "--rate 100 --pairs 8 --seconds 4 --stored",
         },
     ),
     Bench(
         "task_change",
         "another number of tasks for a large state",
         "pause_s",
-        {provider: f"--provider {provider} --keys 1000000 --rate 5000 --workers 2" for provider in ("sqlite", "redis")},
+        {
+            provider: f"--provider {provider} --keys 1000000 --rate 5000 --workers 2"
+            for provider in ("sqlite", "rocksdb", "redis")
+        },
     ),
     Bench(
         "savepoint",

@@ -108,7 +108,9 @@ class Count(BasicBolt):
 
 
 class CountInState(StatefulBolt):
-    """Counts words in a state."""
+    """Counts words in a state, whose keys are those of the grouping."""
+
+    is_divisible = True
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

@@ -5,18 +5,20 @@
 
 A broker of its own holds messages of 100 bytes. In turns, these move all of them, one at a time:
 
-* a topology of one worker and one acker, spout → bolt, every message a tracked tuple, acknowledged or committed when
-  its tree is complete;
+* a topology of one worker (or --workers, each with a spout and a bolt) and one acker, spout → bolt, every message a
+  tracked tuple, acknowledged or committed when its tree is complete;
 * ``bare``: a process with the client library alone, with the same settings. For Kafka, a loop of confluent-kafka that
-  polls and produces, and commits nothing. For RabbitMQ, callbacks of pika that consume, publish persistently with
-  confirms, and acknowledge what is confirmed; both sides have a prefetch of --prefetch;
-* ``bytewax``, for Kafka: its own source and sink in one process, the producer with the same settings. It is left out,
-  with the reason, unless ``python -m bench.peers setup --only bytewax`` has set it up.
+  polls and produces, and commits nothing; ``bare_defaults`` is this loop with the defaults of the client, which commits
+  by itself, and whose full queue waits for up to a second. For RabbitMQ, callbacks of pika that consume, publish
+  persistently with confirms, and acknowledge what is confirmed; both sides have a prefetch of --prefetch;
+* ``bytewax``, for Kafka: its own source and sink in one process, or --workers of them, the producer with the same
+  settings. It is left out, with the reason, unless ``python -m bench.peers setup --only bytewax`` has set it up.
 
 The clock runs from the last look at an empty target to the first at a full one; looks are 20 ms apart. ``ratio`` is the
-speed-up of the topology over the bare loop, ``speed_up_bytewax`` that over bytewax: medians of ``ratios`` and
-``speed_ups_bytewax`` of the single turns. ``cpu_us_per_message`` is the processor time of the worker and the acker, or
-of the process, and ``others_cores`` the number of processors that other programs than these and the broker kept busy.
+speed-up of the topology over the bare loop, ``ratio_defaults`` that over the loop with defaults, ``speed_up_bytewax``
+that over bytewax: medians of ``ratios``, ``ratios_defaults`` and ``speed_ups_bytewax`` of the single turns.
+``cpu_us_per_message`` is the processor time of the worker and the acker, or of the process, and ``others_cores`` the
+number of processors that other programs than these and the broker kept busy.
 Each message must be in the target once, else the exit status is 1.
 
 Kafka needs Java, and Maven with Apache Kafka; RabbitMQ Debian's rabbitmq-server.
@@ -40,7 +42,7 @@ from bench import _cli
 from bench._flow import Use, end
 from bench._kafka_topics import topics
 from bench._rabbit_queues import queues
-from bench.peers import environments
+from bench.peers import environments, session
 from tupletree import Topology
 from tupletree.testing import DevCluster
 
@@ -74,6 +76,7 @@ class Turns:
         self.broker = broker
         self.count: int = arguments.messages
         self.pending: int = arguments.pending
+        self.workers: int = arguments.workers
 
     def run(self, name: str) -> Figures:
         """Move all messages once."""
@@ -87,7 +90,11 @@ class Turns:
 
     def run_topology(self, source: str, target: str) -> Figures:
         name = f"{NAME}-{uuid.uuid4().hex[:8]}"
-        conf = {"topology.max.spout.pending": self.pending, "topology.acker.executors": 1}
+        conf = {
+            "topology.max.spout.pending": self.pending,
+            "topology.acker.executors": 1,
+            "topology.workers": self.workers,
+        }
         self.cluster.client.submit(name, self.broker.topology(source, target), conf)
         figures = self.watch(target, self.pids)
         end(self.cluster, name)
@@ -96,18 +103,17 @@ class Turns:
     def run_loop(self, name: str, source: str, target: str) -> Figures:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = ["setpriv", "--pdeathsig", "KILL", *self.broker.loops(source, target)[name]]
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
 
         def pids() -> list[int]:
             if process.poll() is not None:
                 raise _cli.WrongResultError(f"{name} ended with status {process.returncode}")
-            return [process.pid]
+            return session.members(process.pid)
 
         try:
             return self.watch(target, pids)
         finally:
-            process.kill()
-            process.wait()
+            session.end(process)
 
     def pids(self) -> list[int]:
         return [process.pid for process in self.cluster.processes if process.role in ("worker", "acker")]
@@ -144,10 +150,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
                 peer = environments.find(Path(arguments.venvs).expanduser(), "bytewax") / "bin" / "python"
             except environments.UnavailableError as error:
                 reason = str(error)
-            broker: Broker = stack.enter_context(topics(arguments.messages, peer))
+            broker: Broker = stack.enter_context(topics(arguments.messages, peer, arguments.workers))
         else:
             broker = stack.enter_context(queues(arguments.messages, arguments.prefetch))
-        turns = Turns(stack.enter_context(DevCluster(slots=1, ackers=1)), broker, arguments)
+        turns = Turns(stack.enter_context(DevCluster(slots=arguments.workers, ackers=1)), broker, arguments)
         names = [OURS, *broker.loops("", "")]
         runs: dict[str, list[Figures]] = {name: [] for name in names}
         for number in range(arguments.turns):
@@ -167,7 +173,8 @@ def summary(runs: Mapping[str, Sequence[Figures]]) -> dict[str, Any]:
         result[f"{prefix}messages_per_s"] = round(medians["messages_per_s"])
         result |= {f"{prefix}{key}": round(value, 1) for key, value in medians.items() if "cpu" in key}
         result[f"{prefix}others_cores"] = round(medians["others_cores"], 2)
-    for name, one, many in (("bare", "ratio", "ratios"), ("bytewax", "speed_up_bytewax", "speed_ups_bytewax")):
+    rows = [("bare", "ratio", "ratios"), ("bare_defaults", "ratio_defaults", "ratios_defaults")]
+    for name, one, many in (*rows, ("bytewax", "speed_up_bytewax", "speed_ups_bytewax")):
         if name in runs:
             pairs = zip(runs[OURS], runs[name], strict=True)
             ratios = [round(ours["messages_per_s"] / other["messages_per_s"], 3) for ours, other in pairs]
@@ -179,6 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", choices=("kafka", "rabbitmq"), required=True)
     parser.add_argument("--messages", type=int, default=300_000)
     parser.add_argument("--pending", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=1, help="of the topology, and processes of bytewax; for Kafka")
     parser.add_argument("--prefetch", type=int, default=1_000, help="of RabbitMQ's consumers")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--venvs", default=str(environments.DEFAULT), help="the folder of bench.peers setup")

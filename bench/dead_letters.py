@@ -4,9 +4,9 @@
 
 A ReliableSpout reads numbers, a bolt passes them on to a sink, all in one worker beside one acker. Every
 --poison-every-th number fails in each of its --attempts and then leaves as a dead letter. Runs without and with such
-numbers take turns. ``numbers_per_s`` is that of the numbers which can be processed, from the first one to the last at
-the sink, and ``clean_numbers_per_s`` that of the runs without others; both are medians. ``ratio`` is the first divided
-by the second.
+numbers take turns; their bolts are the same, and check each number. ``numbers_per_s`` is that of the numbers which can
+be processed, from the first one to the last at the sink, and ``clean_numbers_per_s`` that of the runs without others;
+both are medians. ``ratio`` is the first divided by the second.
 
 ``ratio`` cannot be more than the share of numbers that can be processed. The attempts of numbers read in the last 0.3 s
 are not measured.
@@ -70,7 +70,7 @@ class Numbers(ReliableSpout):
 
 
 class Orders(Numbers):
-    """Emits orders in JSON. The text of every ``poison_every``-th is cut off; 0: none."""
+    """Emits orders in JSON. The text of every ``poison_every``-th is cut off."""
 
     def __init__(self, directory: str, count: int, poison_every: int) -> None:
         super().__init__(directory, count)
@@ -78,12 +78,12 @@ class Orders(Numbers):
 
     def values(self) -> Iterable[str]:
         for number in range(self.count):
-            is_cut_off = self.poison_every and number % self.poison_every == 0
+            is_cut_off = (number + 1) % self.poison_every == 0
             yield f'{{"number": {number}, {REST_OF_ORDER[:-5] if is_cut_off else REST_OF_ORDER}'
 
 
 class Step(BasicBolt):
-    """Passes numbers on, and fails every ``poison_every``-th; 0: none."""
+    """Passes numbers on, and fails every ``poison_every``-th."""
 
     outputs = ("number",)
 
@@ -92,7 +92,7 @@ class Step(BasicBolt):
 
     def execute(self, tup: Tuple, collector: BasicCollector) -> None:
         number = tup["number"]
-        if self.poison_every and number % self.poison_every == 0:
+        if (number + 1) % self.poison_every == 0:
             raise FailedException("this number cannot be processed")
         collector.emit([number])
 
@@ -145,14 +145,14 @@ def topology(arguments: argparse.Namespace, directory: str, poison_every: int) -
 
 def rate_per_s(cluster: DevCluster, arguments: argparse.Namespace, poison_every: int) -> float:
     """Run once and return the numbers per second at the sink."""
-    poisoned = -(-arguments.numbers // poison_every) if poison_every else 0
+    poisoned = arguments.numbers // poison_every
     conf = {"topology.max.spout.pending": arguments.pending, "topology.acker.executors": 1}
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        sinks = ["good", "letters"] if poison_every else ["good"]
+        sinks = ["good", "letters"] if poisoned else ["good"]
         made = topology(arguments, directory, poison_every)
         flow = drive(cluster, Run(NAME, made, conf, directory, 1, sinks, arguments.numbers, is_tracked=False))
         ends = {one["facts"]: one for one in flow.sinks}
-        if poison_every and ends["letters"]["total"] != poisoned:
+        if poisoned and ends["letters"]["total"] != poisoned:
             raise WrongResultError(f"{ends['letters']['total']:,} dead letters, not {poisoned:,}")
         good: int = ends["good"]["total"]
         return good / float(ends["good"]["changed_s"] - flow.started_s)
@@ -166,7 +166,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run in turns on a cluster with a free slot and an acker, and return the metrics."""
-    rates: dict[int, list[float]] = {0: [], arguments.poison_every: []}
+    none = arguments.numbers + 1
+    rates: dict[int, list[float]] = {none: [], arguments.poison_every: []}
     for _ in range(arguments.rounds):
         for poison_every, of_kind in rates.items():
             of_kind.append(rate_per_s(cluster, arguments, poison_every))

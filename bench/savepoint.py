@@ -126,7 +126,7 @@ class Case:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--provider", choices=("sqlite", "redis"), default="sqlite")
+    parser.add_argument("--provider", choices=("sqlite", "redis", "rocksdb"), default="sqlite")
     parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
     parser.add_argument(
         "--rate", type=float, default=5_000, help="tuples per second once all are counted (%(default)s)"

@@ -8,8 +8,8 @@ the medians of the two steps, ``checkpoint_ms`` and ``checkpoint_max_ms`` the me
 ``entries`` and ``bytes`` are the most that one checkpoint gave the backend to write. ``update_ns``: one get and one put
 of a key in memory. ``reopen_s``: the time to open the state again and to read all its keys.
 
-SQLite, PostgreSQL and Redis write to the disk before they answer, as durability requires. The reopened state must hold
-the values that were put, and no checkpoint may write more entries than changed, else the exit status is 1.
+SQLite, RocksDB, PostgreSQL and Redis write to the disk before they answer, as durability requires. The reopened state
+must hold the values that were put, and no checkpoint may write more entries than changed, else the exit status is 1.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tupletree.state.buffered import Backend, BufferedState, Changes
 from tupletree.state.memory import MemoryBackend, Namespace
 from tupletree.state.postgres import PostgresBackend
 from tupletree.state.redis import RedisBackend
+from tupletree.state.rocksdb.backend import RocksDBBackend
 from tupletree.state.sqlite import SqliteBackend
 
 SEED = 20_260_105
@@ -76,6 +77,10 @@ def backends(provider: str) -> Iterator[Callable[[], Backend]]:
         case "sqlite":
             with tempfile.TemporaryDirectory(prefix="bench-state-") as directory:
                 yield partial(SqliteBackend, NAMESPACE, str(Path(directory) / "state.db"), "full", 10.0)
+        case "rocksdb":
+            with tempfile.TemporaryDirectory(prefix="bench-state-") as directory:
+                (Path(directory) / "shared").mkdir()
+                yield partial(RocksDBBackend, NAMESPACE, f"{directory}/copies", f"{directory}/shared")
         case "postgres":
             with postgres_server() as url:
                 yield partial(PostgresBackend, NAMESPACE, url, "bench", 30.0)
@@ -147,7 +152,7 @@ def raise_counts(state: State, words: list[str]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--provider", choices=("memory", "sqlite", "postgres", "redis"), default="sqlite")
+    parser.add_argument("--provider", choices=("memory", "sqlite", "rocksdb", "postgres", "redis"), default="sqlite")
     parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
     parser.add_argument("--changed", type=int, default=1_000, help="keys changed before each checkpoint (%(default)s)")
     parser.add_argument("--checkpoints", type=int, default=50, help="checkpoints after the first (%(default)s)")

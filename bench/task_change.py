@@ -102,9 +102,13 @@ def topology(keys: int, rate: float, tasks: int, count: type[Count] = Count) -> 
 @contextlib.contextmanager
 def provider_conf(provider: str) -> Iterator[dict[str, Any]]:
     """Yield the configuration of an empty store."""
-    if provider == "sqlite":
+    if provider in ("sqlite", "rocksdb"):
         with tempfile.TemporaryDirectory(prefix="bench-task-change-") as directory:
-            yield {"topology.state.provider": provider, "topology.state.provider.config": {"directory": directory}}
+            places = {"directory": f"{directory}/states"}
+            if provider == "rocksdb":
+                places["shared"] = f"{directory}/shared"
+                Path(places["shared"]).mkdir()
+            yield {"topology.state.provider": provider, "topology.state.provider.config": places}
     else:
         with redis_server(is_durable=True) as (url, _):
             yield {"topology.state.provider": provider, "topology.state.provider.config": {"url": url}}
@@ -207,7 +211,7 @@ def check(conf: Mapping[str, Any], stored: Checkpoint, keys: int) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this bench."""
-    parser.add_argument("--provider", choices=("sqlite", "redis"), default="sqlite")
+    parser.add_argument("--provider", choices=("sqlite", "redis", "rocksdb"), default="sqlite")
     parser.add_argument("--keys", type=int, default=1_000_000, help="keys in the state (%(default)s)")
     parser.add_argument(
         "--rate", type=float, default=5_000, help="tuples per second once all are counted (%(default)s)"

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 from collections import deque
 from typing import Any, Final
 
+from tupletree._log import event
+from tupletree._security.rights import Principal
 from tupletree.drpc.linger import Linger
 from tupletree.drpc.lingering import lingered
 from tupletree.drpc.open_calls import MAX_CALLS
 from tupletree.drpc.requests import Ended, Kind
-from tupletree.errors import OverloadedError, ProtocolError, UsageError
+from tupletree.errors import ForbiddenError, OverloadedError, ProtocolError, UsageError
 from tupletree.v1 import drpc_pb2 as pb
 
 from .desk import MAX_BATCH, Desk
+
+log = logging.getLogger(__name__)
 
 KINDS: Final = {
     Kind.FAILED: pb.DrpcFailure.KIND_FAILED,
@@ -48,11 +53,14 @@ class CallStream:
 
     Attributes:
         opened: the first request has arrived, or the stream has ended.
+
+    ``who``: the caller; None: tokens are disabled.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, who: Principal | None) -> None:
         self.opened = asyncio.Event()
         self._desk = desk
+        self._who = who
         self._ids: dict[int, str] = {}  # of calls that have not ended, by number
         self._replies: deque[pb.NumberedReply] = deque()
         self._waiting_bytes = 0
@@ -139,11 +147,14 @@ class CallStream:
         try:
             args = call.args.decode()
             on_end = functools.partial(self._ended, number)
-            self._ids[number] = self._desk.begin(call.function, args, call.timeout_s, on_end)
+            self._ids[number] = self._desk.begin(self._who, call.function, args, call.timeout_s, on_end)
         except UnicodeDecodeError:
             self._refuse(number, pb.DrpcRefusal.KIND_INVALID, "the arguments are not JSON")
         except UsageError as error:
             self._refuse(number, pb.DrpcRefusal.KIND_INVALID, str(error))
+        except ForbiddenError as error:
+            event(log, "call.refused", level=logging.WARNING, operation="Call", cause=error)
+            self._refuse(number, pb.DrpcRefusal.KIND_FORBIDDEN, str(error))
         except OverloadedError as error:
             self._refuse(number, pb.DrpcRefusal.KIND_OVERLOADED, str(error))
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tupletree._address import with_port
 from tupletree._daemon.config import DaemonConfig, common_fields
+
+from .function_rights import KEY, STRICT_KEY, FunctionRights, parse_function_rights
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,8 @@ class DrpcConfig(DaemonConfig):
 
     max_pending: int  # drpc.max.pending
     timeout_s: float  # drpc.request.timeout.secs
+    functions: FunctionRights  # drpc.functions and drpc.functions.strict
+    seeds: tuple[str, ...]  # nimbus.seeds with their ports: asked for the owners of topologies
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> DrpcConfig:
@@ -23,4 +28,6 @@ class DrpcConfig(DaemonConfig):
             **common_fields(conf, "drpc"),
             max_pending=conf["drpc.max.pending"],
             timeout_s=float(conf["drpc.request.timeout.secs"]),
+            functions=parse_function_rights(conf[KEY] or {}, bool(conf[STRICT_KEY])),
+            seeds=tuple(with_port(seed, int(conf["nimbus.port"])) for seed in conf["nimbus.seeds"] or ()),
         )

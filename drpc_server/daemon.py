@@ -29,6 +29,7 @@ from .desk import Desk
 from .metrics import metrics_registry
 from .pages import PREFIX, Pages
 from .service import DrpcService
+from .topology_owners import TopologyOwners
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +47,14 @@ class DrpcDaemon:
         self._readiness = Readiness()
         self._readiness.set("drpc", "starting")
         self._tasks = TaskGroup()
-        self._desk = Desk(config.max_pending, config.timeout_s)
+        self._desk = Desk(config.max_pending, config.timeout_s, config.functions)
+        self._owners = TopologyOwners(config.seeds)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain."""
         config = self._config
         async with AsyncExitStack() as ends:
-            add = functools.partial(drpc_pb2_grpc.add_DrpcServicer_to_server, DrpcService(self._desk))
+            add = functools.partial(drpc_pb2_grpc.add_DrpcServicer_to_server, DrpcService(self._desk, self._owners))
             rpc = await start_server(
                 [add], config.bind_host, config.grpc_port, self._readiness, max_message_bytes=MAX_CONTROL_BYTES
             )

@@ -15,12 +15,16 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 from uuid import uuid4
 
+from tupletree._security.current import current
+from tupletree._security.rights import Principal
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.drpc.linger import Linger
 from tupletree.drpc.lingering import lingered
-from tupletree.drpc.requests import Assigned, Ended, Kind, Requests
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.drpc.requests import Assigned, Ended, Kind, Requests, check_function
+from tupletree.errors import ForbiddenError, UnavailableError, UsageError
 from tupletree.metrics import Histogram
+
+from .function_rights import FunctionRights
 
 _MAX_SWEEP_S: Final = 0.25
 MAX_BATCH: Final = 1000
@@ -77,8 +81,9 @@ class ServingTask:
 class Desk:
     """Accepts requests and answers each once."""
 
-    def __init__(self, max_pending: int, timeout_s: float) -> None:
+    def __init__(self, max_pending: int, timeout_s: float, rights: FunctionRights) -> None:
         self.requests = Requests(max_pending)
+        self.rights = rights
         self.timeout_s = timeout_s
         self.is_closing = False
         self.ended: Counter[tuple[str, Kind]] = Counter()
@@ -89,16 +94,20 @@ class Desk:
         self._streams: set[Caller] = set()
         self._numbers = itertools.count(1)
 
-    def begin(self, function: str, args: str, timeout_s: float, on_end: Callable[[Ended], None]) -> str:
-        """Accept a request and return its id; ``on_end`` is called once, with its end.
+    def begin(
+        self, who: Principal | None, function: str, args: str, timeout_s: float, on_end: Callable[[Ended], None]
+    ) -> str:
+        """Accept a request of ``who`` and return its id; ``on_end`` is called once, with its end.
 
-        Raises UsageError for the name of the function or the time, OverloadedError and UnavailableError if it is not
-        accepted.
+        Raises UsageError for the name of the function or the time, ForbiddenError if ``who`` may not call it,
+        OverloadedError and UnavailableError if it is not accepted.
         """
         if self.is_closing:
             raise UnavailableError("the DRPC server is ending; call another")
         if not 0 <= timeout_s < math.inf:
             raise UsageError(f"timeout_s is {timeout_s}, expected a number of seconds")
+        if (why := self.rights.call_refusal(who, check_function(function), current().admins)) is not None:
+            raise ForbiddenError(why)
         id = uuid4().hex
         began_s = time.monotonic()
         ends_s = began_s + min(timeout_s or self.timeout_s, self.timeout_s)
@@ -117,10 +126,10 @@ class Desk:
         if ended is not None:
             self.end_early([ended])
 
-    async def execute(self, function: str, args: str, timeout_s: float = 0.0) -> Ended:
+    async def execute(self, who: Principal | None, function: str, args: str, timeout_s: float = 0.0) -> Ended:
         """Return the end of a request. Cancelling this call cancels the request. Raises as ``begin``."""
         waiting: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        id = self.begin(function, args, timeout_s, functools.partial(_set, waiting))
+        id = self.begin(who, function, args, timeout_s, functools.partial(_set, waiting))
         try:
             return await waiting
         except asyncio.CancelledError:

@@ -1,7 +1,8 @@
 """The HTTP face: GET /drpc/FUNCTION, GET /drpc/FUNCTION/ARGS and POST /drpc/FUNCTION, as Storm has them.
 
     200  the answer: text as it is, any other value as JSON
-    400  the name or the arguments are wrong            429  too many requests are pending
+    400  the name or the arguments are wrong            403  the caller may not call the function
+    429  too many requests are pending
     500  a bolt failed the request, or there is no result    503  lost with a process, or the server ends
     504  not answered in time
 
@@ -17,9 +18,10 @@ from typing import Final
 from urllib.parse import unquote
 
 from tupletree._daemon.http_connection import Page, Request
+from tupletree._security.guard import caller
 from tupletree.drpc.requests import Kind
 from tupletree.drpc.values import decoded, encoded
-from tupletree.errors import OverloadedError, UnavailableError, UsageError
+from tupletree.errors import ForbiddenError, OverloadedError, UnavailableError, UsageError
 
 from .desk import Desk
 
@@ -47,9 +49,11 @@ class Pages:
                 args = encoded(text if slash else None, "the argument")
             else:
                 args = _args_of(request)
-            ended = await self._desk.execute(function, args)
+            ended = await self._desk.execute(caller.get(), function, args)
         except UsageError as error:
             return _sentence(HTTPStatus.BAD_REQUEST, error)
+        except ForbiddenError as error:
+            return _sentence(HTTPStatus.FORBIDDEN, error)
         except OverloadedError as error:
             return _sentence(HTTPStatus.TOO_MANY_REQUESTS, error)
         except UnavailableError as error:

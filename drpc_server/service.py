@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from tupletree.drpc.requests import Kind
-from tupletree.errors import ProtocolError, UnavailableError
+from tupletree._security.current import current
+from tupletree._security.guard import caller
+from tupletree.drpc.requests import Kind, check_function
+from tupletree.errors import ForbiddenError, ProtocolError, UnavailableError
 from tupletree.v1 import drpc_pb2 as pb
 from tupletree.v1 import drpc_pb2_grpc
 
 from .call_stream import KINDS, CallStream, failure_of
 from .desk import Desk, ServingTask
+from .topology_owners import TopologyOwners
 
 _KIND_OF: Final = {number: kind for kind, number in KINDS.items()}
 
@@ -20,13 +23,14 @@ _KIND_OF: Final = {number: kind for kind, number in KINDS.items()}
 class DrpcService(drpc_pb2_grpc.DrpcServicer):
     """Serves callers and topologies."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, owners: TopologyOwners) -> None:
         self._desk = desk
+        self._owners = owners
 
     async def Call(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.CallReply]:
         if self._desk.is_closing:
             raise UnavailableError("the DRPC server is ending; call another")
-        stream = CallStream(self._desk)
+        stream = CallStream(self._desk, caller.get())
         reading = asyncio.create_task(stream.read(request_iterator))
         try:
             await stream.opened.wait()
@@ -44,7 +48,7 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
             args = request.args.decode()
         except UnicodeDecodeError:
             raise ProtocolError("the arguments are not JSON") from None
-        ended = await self._desk.execute(request.function, args, request.timeout_s)
+        ended = await self._desk.execute(caller.get(), request.function, args, request.timeout_s)
         if ended.kind is Kind.ANSWERED:
             return pb.ExecuteReply(result=ended.text.encode())
         return pb.ExecuteReply(failure=failure_of(ended))
@@ -55,6 +59,7 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
         if first is None or not first.HasField("hello"):
             raise ProtocolError("the first message of Serve must be a hello")
         hello = first.hello
+        await self._check_owner(hello)
         task = self._desk.connect(hello.function, hello.topology_id, hello.max_in_flight or 1, hello.collects)
         reading = asyncio.create_task(self._read(task, requests))
         try:
@@ -68,6 +73,15 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
         finally:
             reading.cancel()
             self._desk.disconnect(task)
+
+    async def _check_owner(self, hello: pb.ServeHello) -> None:
+        """Raise ForbiddenError unless the topology may serve the function."""
+        rights, function, id = self._desk.rights, check_function(hello.function), hello.topology_id
+        if caller.get() is None or not rights.restricts_owners(function):
+            return
+        why = rights.serve_refusal(await self._owners.owner(id), id, function, current().admins)
+        if why is not None:
+            raise ForbiddenError(why)
 
     async def _read(self, task: ServingTask, requests: Any) -> None:
         try:

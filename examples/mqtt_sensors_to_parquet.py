@@ -8,8 +8,9 @@
 
 MQTT_BROKER is HOST:PORT, SENSORS_DIR the directory. Each good measurement is in a file at least once: it is
 acknowledged to the broker when its file is complete and on disk, at most five seconds after it came. While the disk is
-full or the topology is away, the broker keeps it, in a session that begins when the topology first connects. The topic
-and the reason of a measurement that cannot be stored are lines in SENSORS_DIR/rejected.
+full or the topology is away, the broker keeps it, in a session that begins when the topology first connects; without
+those options it keeps 1,000 measurements, and drops later ones. The topic and the reason of a measurement that cannot
+be stored are lines in SENSORS_DIR/rejected.
 
 A measurement that was delivered again after a crash can be in two files; its sensor and time are the same.
 """
@@ -47,6 +48,8 @@ class Check(BasicBolt):
         sensor, at, celsius = tup.values  # from strangers: of any type
         if not isinstance(sensor, str) or not isinstance(celsius, int | float):
             raise FailedException(f"{sensor!r} and {celsius!r}: a text and a number were expected", retry=False)
+        if not -274 < celsius < 10_000:  # NaN, and numbers of any length, are JSON to Python
+            raise FailedException(f"{celsius!r} is not a temperature", retry=False)
         if not isinstance(at, int | float) or not 0 < at < 1e11:
             raise FailedException(f"{at!r} is not a time in seconds", retry=False)
         collector.emit([sensor, datetime.fromtimestamp(at, UTC), float(celsius)])

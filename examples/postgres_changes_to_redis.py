@@ -1,14 +1,17 @@
 """PostgreSQL changes into Redis: a hash for each row of a table, which follows the table.
 
     pip install 'tupletree[postgres,redis]'
+    export POSTGRES_URL=postgresql://postgres@localhost/postgres REDIS_URL=redis://localhost:6379/0    # everywhere
+    psql "$POSTGRES_URL" -c "ALTER SYSTEM SET wal_level = logical"    # and restart PostgreSQL, unless it was so already
     python -m examples.postgres_changes_to_redis 1000       # creates the table towns, a publication and 1,000 rows
     tupletree local examples/postgres_changes_to_redis.py --seconds 0   # until Ctrl-C; another terminal:
     psql "$POSTGRES_URL" -c "UPDATE towns SET people = people + 1 WHERE id = 7"
     redis-cli HGETALL towns:7
 
-POSTGRES_URL is the database, which needs wal_level = logical, REDIS_URL the server of Redis. The rows that exist come
-first. Each change comes at least once, and a change that failed comes behind later ones: so each hash has the sequence
-of its last change, and a script in Redis ignores older ones. A deleted row leaves its sequence for a day.
+POSTGRES_URL is the database, with a user who may do all of this, REDIS_URL the server of Redis. The rows that exist
+come first. Each change comes at least once, and a change that failed comes behind later ones: so each hash has the
+sequence of its last change, and a script in Redis ignores older ones. A deleted row leaves its sequence for a day. A
+large value (from some 2 kB on) that an update left alone is missing in its change, and then in the hash.
 
 When the topology is gone, drop its slot, or the database keeps every change for it:
 
@@ -22,7 +25,7 @@ from typing import Any
 import psycopg
 import redis
 
-from tupletree import BasicBolt, FailedException, Topology, TopologyBuilder, Tuple
+from tupletree import BasicBolt, FailedException, ReportedFailedException, Topology, TopologyBuilder, Tuple
 from tupletree.collector import BasicCollector
 from tupletree.connectors.postgres_changes import PostgresChangesSpout
 
@@ -59,7 +62,7 @@ class Copy(BasicBolt):
                 self.write(old["id"], tup["sequence"], None)
             self.write(key["id"], tup["sequence"], new)
         except redis.RedisError as error:
-            raise FailedException(f"Redis: {error}") from error
+            raise ReportedFailedException(f"Redis: {error}") from error
 
     def write(self, id: int, sequence: int, row: dict[str, Any] | None) -> None:
         values = [str(part) for pair in (row or {}).items() for part in pair]

@@ -4,6 +4,7 @@
     python -m examples.rabbitmq_work_queue 1000          # puts 1,000 orders into the queue, of which each 50th is bad
     tupletree local examples/rabbitmq_work_queue.py --seconds 0    # until Ctrl-C; in another terminal:
     tupletree dead-letters list sqlite:/tmp/orders.db
+    tupletree dead-letters replay sqlite:/tmp/orders.db --all    # an order without a price comes back as a letter
 
 RABBITMQ_URL is the server, ORDERS_DB the file of the dead letters. Each order is charged at least once. An order that
 cannot be charged now returns to the queue, after pauses that grow; after five attempts, or at once where another
@@ -39,6 +40,10 @@ class Charge(BasicBolt):
         price, count = tup["price"], tup["count"]
         if price is None:
             raise FailedException(f"order {tup['id']} has no price", retry=False)
+        if not isinstance(price, int | float) or type(count) is not int:  # from strangers: of any type
+            raise FailedException(f"order {tup['id']}: {price!r} and {count!r}: numbers were expected", retry=False)
+        if not 0 <= count < 1_000_000:  # a number of any length is JSON
+            raise FailedException(f"order {tup['id']}: {count!r} pieces cannot be charged", retry=False)
         if random.random() < 0.01:
             raise FailedException("the payment service does not answer")
         collector.emit([tup["id"], price * count])

@@ -1,9 +1,9 @@
 """A webhook receiver that answers when processed: orders over HTTP, stored in SQLite before their senders hear of it.
 
-    tupletree local examples/webhook_receiver.py --seconds 600 &
+    tupletree local examples/webhook_receiver.py --seconds 600     # in another terminal, once it says "connected":
     curl -i localhost:8090/orders -H 'Idempotency-Key: o-1' -d '{"order": "o-1", "customer": "Ada", "amount": 30}'
     curl -i localhost:8090/orders -d '{"order": "o-2", "customer": "Bob", "amount": -1}'
-    sqlite3 orders.db 'select * from orders'
+    sqlite3 orders.db 'select * from orders; select * from rejected'
 
 The first call is answered 200 when the order is in the file, the second 422: an order with a negative amount is given
 up, and stored as a rejected one. A sender that hears nothing, or 503, sends its order again; an order that was stored

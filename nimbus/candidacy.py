@@ -13,11 +13,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from tupletree._coord.acls import share_roots
 from tupletree._coord.leader import Front, LeaderElection
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.task_group import TaskGroup
 from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
+from tupletree.backoff import Backoff
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import TopologyRecord
 
@@ -33,6 +35,7 @@ from .submission.replication import Replication
 log = logging.getLogger("tupletree.nimbus")
 
 _RETRY_S = 1.0
+_BLOB_RETRIES = Backoff(first_s=1.0, factor=2.0, max_s=30.0)
 
 
 class Candidacy:
@@ -58,6 +61,7 @@ class Candidacy:
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._replicate_now = asyncio.Event()
+        self._replicate_blobs_now = asyncio.Event()
         self._look_now = asyncio.Event()
         self._leading: asyncio.Task[None] | None = None
         self._election = LeaderElection(
@@ -74,15 +78,19 @@ class Candidacy:
     async def start(self) -> None:
         """Create the cluster's tree in ZooKeeper, watch it, and begin to replicate. Raises UnavailableError."""
         await asyncio.to_thread(self._election.start)
+        progress_root = str(self._config.conf["transactional.zookeeper.root"])
+        await asyncio.to_thread(share_roots, self._store.client, progress_root)
         for watch in (
             self._store.watch_topologies(lambda: self._post(self._topologies_changed)),
-            self._store.watch_presence("nimbus", lambda: self._post(self._replicate_now.set)),
+            self._store.watch_blobs(lambda: self._post(self._replicate_all)),
+            self._store.watch_presence("nimbus", lambda: self._post(self._replicate_all)),
             self._store.watch_presence("supervisor", lambda: self._post(self._wake_reconciler)),
             self._store.watch_presence("acker", lambda: self._post(self._wake_reconciler)),
             self._store.watch_leadership(lambda: self._post(self._look_now.set)),
         ):
             self._ends.callback(watch.cancel)
         self._tasks.start(self._keep_replicating(), "replication")
+        self._tasks.start(self._keep_replicating_blobs(), "replication of blobs")
         self._tasks.start(self._follow_leader(), "leadership")
 
     async def stop(self) -> None:
@@ -109,6 +117,10 @@ class Candidacy:
         self._replicate_now.set()
         self._wake_reconciler()
 
+    def _replicate_all(self) -> None:
+        self._replicate_now.set()
+        self._replicate_blobs_now.set()
+
     # Leading
 
     def _elected(self, epoch: int) -> None:
@@ -134,9 +146,17 @@ class Candidacy:
             self._replicate_now.set()
             return
         config = self._config
-        leader_state = LeaderState(epoch, config.task_timeout_s, config.task_launch_s, time.monotonic())
+        leader_state = LeaderState(
+            epoch, config.task_timeout_s, config.task_launch_s, time.monotonic(), config.scheduling
+        )
         reconciler = Reconciler(
-            leader_state, self._store, self._election, self._readiness, self._metrics, config.monitor_s
+            leader_state,
+            self._store,
+            self._election,
+            self._readiness,
+            self._metrics,
+            config.monitor_s,
+            config.history_max,
         )
         self._known.own = reconciler
         self._metrics.leads(epoch)
@@ -176,6 +196,21 @@ class Candidacy:
                     pause_s = _RETRY_S
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._replicate_now.wait(), pause_s)
+
+    async def _keep_replicating_blobs(self) -> None:
+        """Replicate every blob, which may take long, and which no election waits for."""
+        failures = 0
+        while True:
+            self._replicate_blobs_now.clear()
+            try:
+                missing = [one.key for one in await self._replication.sync_blobs()]
+            except UnavailableError as error:
+                event(log, "replication.waits", level=logging.DEBUG, cause=error)
+                missing = ["?"]
+            failures = failures + 1 if missing else 0
+            pause_s = _BLOB_RETRIES.pause_s(failures) if missing else self._config.monitor_s
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._replicate_blobs_now.wait(), pause_s)
 
     def _on_replicated(self, missing: Sequence[TopologyRecord]) -> None:
         if not missing:

@@ -13,9 +13,11 @@ from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
 from .leader.cluster_state import ClusterState
+from .leader.isolation import Owner
 from .leader.leader_state import LeaderState
-from .leader.planner import unscheduled
 from .leader.shard_placement import Acker
+from .leader.unscheduled import unscheduled
+from .resource_view import ResourceView
 from .statistics.acker_stats import LedgerHistory
 
 
@@ -50,6 +52,30 @@ class ClusterView:
         """Number of slots that topologies use, by supervisor id."""
         return Counter(slot.supervisor_id for slot in self.state.used_slots())
 
+    @cached_property
+    def resources(self) -> ResourceView:
+        """The use of resources, counted over all topologies."""
+        return ResourceView(self.state, is_on=self.leader_state.scheduling.by_resources)
+
+    def blacklisted(self, supervisor_id: str) -> str:
+        """Return why a supervisor gets no new workers; "" if it does."""
+        entry = self.leader_state.blacklist.listed.get(supervisor_id)
+        return entry.sentence if entry is not None else ""
+
+    def isolated_topology(self, supervisor_id: str) -> str:
+        """Return the name of the topology that has a supervisor to itself; "" if none has, or one that is not shown."""
+        owner = self.leader_state.isolation.owners.get(supervisor_id, Owner())
+        return self.record(owner.topology).name if self.has_record(owner.topology) else ""
+
+    def pool(self, supervisor_id: str) -> str:
+        """Return the user to whose pool a supervisor belongs; "" if to none, or if no topology of the user is shown."""
+        pool = self.leader_state.isolation.owners.get(supervisor_id, Owner()).pool
+        return pool if pool in self._owners else ""
+
+    @cached_property
+    def _owners(self) -> frozenset[str]:
+        return frozenset(one.owner for one in self.records())
+
     def unscheduled(self, record: pb.TopologyRecord) -> str:
         """Return the reason why a topology is not fully scheduled, as a sentence; "" if it is fully scheduled."""
         stored = self.state.assignments.get(record.id)
@@ -57,7 +83,7 @@ class ClusterView:
         return (
             self._unread(record.id)
             or self.leader_state.failed_writes.reason(record.id)
-            or unscheduled(record, assignment, self.free_slots)
+            or unscheduled(record, assignment, self.free_slots, self.leader_state.shortages.get(record.id, ""))
         )
 
     @property
@@ -77,12 +103,15 @@ class ClusterView:
         found = [one.value for topology_id, one in self.state.records.items() if topology_id not in self.hidden]
         return sorted(found, key=lambda one: (one.submitted_unix_s, one.id))
 
+    def has_record(self, topology_id: str) -> bool:
+        """True if there is a topology with this id that the caller may see."""
+        return topology_id in self.state.records and topology_id not in self.hidden
+
     def record(self, topology_id: str) -> pb.TopologyRecord:
         """Return the topology with an id, which is the same when URL-encoded. Raises NotFoundError."""
-        stored = self.state.records.get(topology_id)
-        if stored is None or topology_id in self.hidden:
+        if not self.has_record(topology_id):
             raise NotFoundError(f"there is no topology with the id '{topology_id[:200]}'")
-        return stored.value
+        return self.state.records[topology_id].value
 
     def named(self, name: str) -> pb.TopologyRecord:
         """Return the topology with a name. Raises NotFoundError."""

@@ -26,6 +26,8 @@ from tupletree.config.changes import change_of, check_changeable
 from tupletree.errors import ConfigError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
+from .acker_shards import check_follows, follow
+
 MAX_KEYS: Final = 200
 """Keys that one request may name, and keys that may differ from their values at submission."""
 MAX_RECORD_BYTES: Final = 600_000
@@ -70,9 +72,11 @@ def configured(record: pb.TopologyRecord, request: SetConf, due_unix_s: float) -
 def restarted(record: pb.TopologyRecord) -> None:
     """Make the keys that wait for a restart part of a record's configuration."""
     if record.pending.conf:
-        conf = json.loads(record.conf_json or "{}")
+        before = json.loads(record.conf_json or "{}")
+        conf = dict(before)
         for name, value in record.pending.conf.items():
             _change(record, conf, name, value, is_live=False)
+        follow(record, before)
 
 
 def _check_request(asked: dict[str, Any], remove: Sequence[str]) -> None:
@@ -134,6 +138,7 @@ def _check_result(record: pb.TopologyRecord) -> None:
     final = pb.TopologyRecord()
     final.CopyFrom(record)
     restarted(final)
+    check_follows(record, final)
     if len(final.submitted_conf) > MAX_KEYS:
         raise UsageError(f"a topology can have at most {MAX_KEYS} changed configuration keys: unset some first")
     for one in (record, final):

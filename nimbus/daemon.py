@@ -38,12 +38,16 @@ from tupletree.errors import TupletreeError
 from tupletree.v1.nimbus_pb2_grpc import add_NimbusServicer_to_server
 from tupletree.v1.topology_pb2 import Presence
 
+from .action_notifiers import ActionNotifiers
+from .autoscaler import Autoscaler
+from .blob_requests import BlobRequests
 from .candidacy import Candidacy
 from .config import NimbusConfig
 from .leader.known_leader import KnownLeader
 from .leader_api import LeaderApi
 from .metrics import NimbusMetrics
 from .rpc_clients import address_of
+from .savepoints import Savepoints
 from .service import NimbusService
 from .state_queries import StateQueries
 from .submission.blob_store import BlobStore
@@ -71,13 +75,16 @@ class NimbusDaemon:
         self._metrics = NimbusMetrics(self._readiness, config.blob_directory)
         self._blobs = BlobStore(config.blob_directory)
         self._tasks = TaskGroup()
+        self._notifiers = ActionNotifiers.named(config.conf)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set. Raises UsageError or UnavailableError if startup fails."""
         config = self._config
         widen_calls(asyncio.get_running_loop())
         await asyncio.to_thread(self._blobs.open)
+        self._notifiers.open()
         async with contextlib.AsyncExitStack() as ends:
+            ends.push_async_callback(asyncio.to_thread, self._notifiers.close)
             listener = ends.enter_context(bind(config.bind_host, config.http_port))
             session = await ZooKeeperSession.open(config.conf)
             ends.push_async_callback(session.close)
@@ -118,12 +125,18 @@ class NimbusDaemon:
         """Serve gRPC and HTTP; return the presence that names the ports."""
         config, store, http_port = self._config, session.store, int(listener.getsockname()[1])
         blobs, metrics, gate = self._blobs, self._metrics, self._gatekeeper(store)
-        leader_api = LeaderApi(known, store, blobs, config.conf, self._version)
+        leader_api = LeaderApi(known, store, blobs, self._notifiers, config.conf, self._version)
+        self._tasks.start(Autoscaler(leader_api, metrics).run(), "autoscaling")
         state_queries = StateQueries(leader_api)
         ends.push_async_callback(state_queries.close)
-        submissions = Submissions(config, store, blobs, replication)
+        savepoints = Savepoints(config.savepoints_root, config.conf)
+        ends.push_async_callback(savepoints.close)
+        submissions = Submissions(config, store, blobs, replication, self._notifiers)
         updates = UpdateRequests(config, store, leader_api, submissions)
-        service = NimbusService(leader_api, state_queries, known, submissions, updates, blobs, metrics, config.conf)
+        blob_requests = BlobRequests(config, store, known, blobs, replication)
+        service = NimbusService(
+            leader_api, state_queries, known, submissions, updates, blob_requests, blobs, metrics, config.conf
+        )
         add = functools.partial(add_NimbusServicer_to_server, service)
         rpc = await start_server([add], config.bind_host, config.grpc_port, self._readiness, gate, MAX_CONTROL_BYTES)
         ends.push_async_callback(rpc.stop, _GRACE_S)
@@ -132,20 +145,25 @@ class NimbusDaemon:
             metrics,
             leader_api,
             state_queries,
+            blob_requests,
             known,
             store,
             config,
             gate,
             self._version,
             http_port,
+            savepoints,
         )
         http = WebServer(application.asgi, tls=self._http_tls(gate))
         ends.push_async_callback(http.stop)
         await http.start(listener)
+        return self._presence(rpc.port, http_port)
+
+    def _presence(self, grpc_port: int, http_port: int) -> Presence:
         return Presence(
             id=self._identity,
-            host=config.host,
-            grpc_port=rpc.port,
+            host=self._config.host,
+            grpc_port=grpc_port,
             http_port=http_port,
             started_unix_s=time.time(),
             version=self._version,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tupletree._address import address_of, split_address
+from tupletree._constraints import PLACEMENT_KEYS
 from tupletree._health.assessment import LATELY_S, stall_s
 from tupletree._health.errors import Complaint, complaints
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
@@ -16,6 +17,7 @@ from tupletree.v1 import supervisor_pb2
 from tupletree.v1 import topology_pb2 as pb
 
 from .cluster_view import ClusterView
+from .leader.isolation import isolated_machines
 from .leader.planner import placement_of
 from .rpc_replies import worker
 from .statistics.ack_detector import blocks, long_call, never_acks, trees_of
@@ -62,7 +64,10 @@ def supervisors(view: ClusterView, answers: Mapping[str, supervisor_pb2.ListSlot
         silence = said if isinstance(said, str) else ""
         slots = said.slots if isinstance(said, supervisor_pb2.ListSlotsReply) else ()
         address = _address(presence)
-        found.append(SupervisorFacts(supervisor_id, presence.host, address, silence, slots, presence.not_compiled))
+        blacklisted = view.blacklisted(supervisor_id)
+        found.append(
+            SupervisorFacts(supervisor_id, presence.host, address, silence, slots, presence.not_compiled, blacklisted)
+        )
     return found
 
 
@@ -79,6 +84,7 @@ def topology(
     """Return the facts about a topology. ``spec`` is empty until this nimbus has the bundle."""
     assignment = view.assignment(record.id)
     placement = placement_of(assignment)
+    outlook = view.leader_state.outlooks.get(record.id)
     return TopologyFacts(
         record=record,
         uptime_s=view.now_unix_s - record.submitted_unix_s,
@@ -88,10 +94,20 @@ def topology(
         ),
         has_moved=assignment.version > 1,
         executors=len(executors_of_record(record)),
+        ignored_keys=() if view.leader_state.scheduling.by_resources else _ignored(record),
+        has_no_pool=bool(isolated_machines(record.conf_json))
+        and record.owner not in view.leader_state.scheduling.pools,
+        scaling_held=outlook.held if outlook is not None else "",
         unscheduled=view.unscheduled(record),
         components=_components(view, record, {one.id: one.kind for one in spec.components}),
         complaints=_complaints(view, record, errors),
     )
+
+
+def _ignored(record: pb.TopologyRecord) -> list[str]:
+    """Return the keys of a topology that only the resource scheduler follows."""
+    conf = json.loads(record.conf_json or "{}")
+    return [key for key in PLACEMENT_KEYS if conf.get(key)]
 
 
 def _components(

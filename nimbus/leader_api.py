@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -15,16 +16,23 @@ from tupletree._coord.leader import Put
 from tupletree._coord.store import Store, encode
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._health.assessment import Verdict, judge
+from tupletree._limits import parse_conf
 from tupletree._log import event
 from tupletree._security.current import current
 from tupletree._security.guard import caller
+from tupletree._security.rights import acl_of_past, may_read
+from tupletree.config import validate
 from tupletree.errors import AuthorityError, ConflictError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
 from . import health_inputs, rpc_replies
+from .action_notifiers import ActionNotifiers
+from .blob_rules import changed_uses, check_uses
 from .cluster_view import ClusterView, hidden_topologies, named
-from .leader import lifecycle
+from .conf_changes import SetConf
+from .leader import autoscale_settings, lifecycle
 from .leader.cluster_state import ClusterState
+from .leader.history import last_first, with_id
 from .leader.known_leader import KnownLeader
 from .leader.reconciler import Reconciler
 from .leader.task_changes import check_task_change
@@ -46,11 +54,18 @@ class LeaderApi:
     """The leader's operations. Methods that need the leadership raise UnavailableError on a standby nimbus."""
 
     def __init__(
-        self, known: KnownLeader, store: Store, blobs: BlobStore, conf: Mapping[str, Any], version: str
+        self,
+        known: KnownLeader,
+        store: Store,
+        blobs: BlobStore,
+        notifiers: ActionNotifiers,
+        conf: Mapping[str, Any],
+        version: str,
     ) -> None:
         self._known = known
         self._store = store
         self._blobs = blobs
+        self._notifiers = notifiers
         self._conf = conf
         self._version = version
         self._outlines: dict[str, pb.TopologySpec] = {}  # by digest
@@ -114,6 +129,21 @@ class LeaderApi:
         """Return the errors of a topology, newest first."""
         return await asyncio.to_thread(self._store.errors, topology_id)
 
+    async def past_topologies(self, view: ClusterView) -> list[pb.PastTopology]:
+        """Return the topologies that were removed, of those that the caller may see, the last one first.
+
+        ``view``: the cluster as read before. A topology whose removal is not complete is not among them.
+        """
+        found = await asyncio.to_thread(self._store.past_topologies)
+        who, admins = caller.get(), current().admins
+        visible = [one.value for one in found.values() if may_read(who, admins, acl_of_past(one.value))]
+        present = view.state.records.keys() | view.state.unread.keys()
+        return last_first(one for one in visible if one.id not in present)
+
+    async def past_topology(self, view: ClusterView, topology_id: str) -> pb.PastTopology:
+        """Return a topology that was removed, by its id. Raises NotFoundError."""
+        return with_id(await self.past_topologies(view), topology_id)
+
     async def change(self, name: str, request: lifecycle.Request) -> pb.TopologyRecord:
         """Apply an operator's request and return the new record. Retries after a concurrent change.
 
@@ -127,6 +157,7 @@ class LeaderApi:
             record = lifecycle.ask(stored.value, request, time.time())
             if record == stored.value:
                 return record
+            await self._check_blobs(stored.value, record)
             write = Put(paths.topology(store.root, record.id), encode(record), stored.version)
             try:
                 await asyncio.to_thread(reconciler.write, [write])
@@ -139,6 +170,7 @@ class LeaderApi:
             status = lifecycle.status_name(record.status)
             was = lifecycle.status_name(stored.value.status)
             event(log, "topology.status", topology=record.id, status=status, was=was, cause=type(request).__name__)
+            self._notifiers.changed(request, record)
             return record
         raise UnavailableError(f"other requests keep changing topology '{name}'; try again")
 
@@ -176,6 +208,8 @@ class LeaderApi:
     async def _check(self, record: pb.TopologyRecord, request: lifecycle.Request) -> None:
         """Check what the outlines of the topology tell of a request. Raises UsageError or UnavailableError."""
         match request:
+            case SetConf(conf_json=text) if autoscale_settings.BOUNDS in text:
+                await self._check_autoscale(record, text)
             case lifecycle.Rebalance(tasks=tasks) if tasks:
                 check_task_change(record, await self.whole_outline(record), tasks, self._conf)
             case Rollback() if goes_back(record):
@@ -184,6 +218,23 @@ class LeaderApi:
                 await self.check_states(record, outline)
             case _:
                 pass
+
+    async def _check_blobs(self, before: pb.TopologyRecord, after: pb.TopologyRecord) -> None:
+        """Check blobs that a change of the configuration, or the way back to an earlier version, names anew."""
+        uses = set(changed_uses(before, after))
+        if uses:
+            stored = await asyncio.to_thread(self._store.blobs_of, {use.key for use in uses})
+            blobs = {key: one.value for key, one in stored.items()}
+            check_uses(after.name, sorted(uses), blobs, caller.get(), current().admins)
+
+    async def _check_autoscale(self, record: pb.TopologyRecord, conf_json: str) -> None:
+        """Check the bounds of autoscaling in a change of the configuration. Raises ConfigError or UnavailableError."""
+        asked = parse_conf(conf_json, "the request")
+        validate(asked)
+        if {autoscale_settings.BOUNDS, autoscale_settings.MAX_WORKERS} & asked.keys():
+            conf = {**json.loads(record.conf_json or "{}"), **asked}
+            outline = await self.whole_outline(record)
+            autoscale_settings.check_autoscale(conf, record.executors, record.tasks, record.workers, outline)
 
     async def check_states(self, record: pb.TopologyRecord, spec: pb.TopologySpec) -> None:
         """Check that other code of a topology reads its stored states. Raises UsageError or UnavailableError."""

@@ -11,16 +11,19 @@ from tupletree._limits import MAX_DEPTH
 MASK: Final = "*****"
 
 _SECRET: Final = re.compile(
-    r"passw(or)?d|passphrase|secret|credential|token|private[._-]?key|api[._-]?key|access[._-]?key|auth[._-](payload|user)",
+    r"passw(or)?d|passphrase|secret|credential|token|private[._-]?key|(api|access|account|sas)[._-]?key|auth[._-](payload|user)",
     re.IGNORECASE,
 )
 _HARMLESS: Final = re.compile(r"[._](file|path|dir|secs|ms|bytes|enabled|ttl)$", re.IGNORECASE)
 _IN_ADDRESS: Final = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?=@)", re.IGNORECASE)
 _IN_WORDS: Final = re.compile(r"(?P<before>\b\w*(password|secret|token)\w*\s*=\s*)[^\s;,&]+", re.IGNORECASE)
+_IN_JSON: Final = re.compile(
+    r'(?P<before>"\w*(password|secret|token|(access|account|sas)_key)\w*"\s*:\s*")([^"\\]|\\.)*', re.IGNORECASE
+)
 
 
 def masked(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with secrets masked at any depth, by key name, and passwords masked in URLs and options.
+    """Return a configuration with secrets masked at any depth, by key name, and passwords in URLs, options and JSON.
 
     Masking errs on the side of hiding: values nested deeper than a submission may be are masked as a whole. A secret
     that no key name marks as a secret, such as a plain word in a list, is not masked.
@@ -42,5 +45,6 @@ def _shown(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [_shown(inner, depth + 1) for inner in value]
     if isinstance(value, str):
-        return _IN_WORDS.sub(rf"\g<before>{MASK}", _IN_ADDRESS.sub(rf"\g<before>{MASK}", value))
+        for secret in (_IN_ADDRESS, _IN_WORDS, _IN_JSON):
+            value = secret.sub(rf"\g<before>{MASK}", value)
     return value

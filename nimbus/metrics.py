@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -26,6 +26,8 @@ class TopologyFigures:
     ready: int  # assigned workers that report ready
     is_unscheduled: bool
     shards_without_acker: int
+    wanted_executors: Mapping[str, int] = field(default_factory=dict)  # by component that is scaled by its load
+    wanted_workers: int | None = None  # None if the topology is not scaled by its load
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class ClusterFigures:
     slots_used: int
     dead_workers: int
     topologies: tuple[TopologyFigures, ...]
+    blacklisted_supervisors: int = 0
 
 
 class _Cluster(Collector):
@@ -52,6 +55,7 @@ class _Cluster(Collector):
             for name, text, labels in (
                 ("topologies", "Topologies, including killed ones until they are removed.", ()),
                 ("supervisors", "Registered supervisors.", ()),
+                ("blacklisted_supervisors", "Supervisors that get no new workers, as they failed too often.", ()),
                 ("ackers", "Ackers that answer.", ()),
                 ("slots", "Slots, by use.", ("use",)),
                 ("dead_workers", "Assigned workers without a report for longer than their timeout.", ()),
@@ -59,6 +63,16 @@ class _Cluster(Collector):
                 ("topology_workers", "Workers of a topology that have a slot.", ("topology",)),
                 ("topology_ready_workers", "Workers of a topology that report ready.", ("topology",)),
                 ("topology_unscheduled", "1 while a topology is not fully scheduled.", ("topology",)),
+                (
+                    "autoscale_wanted_executors",
+                    "Executors that the load of a component calls for (topology.autoscale).",
+                    ("topology", "component"),
+                ),
+                (
+                    "autoscale_wanted_workers",
+                    "Workers that the load of a topology calls for (topology.autoscale).",
+                    ("topology",),
+                ),
                 ("topology_shards_without_acker", "Shards of a topology that no acker serves.", ("topology",)),
             )
         }
@@ -68,7 +82,7 @@ class _Cluster(Collector):
 
 
 def _fill(families: dict[str, GaugeMetricFamily], seen: ClusterFigures) -> None:
-    for name in ("supervisors", "ackers", "dead_workers"):
+    for name in ("supervisors", "blacklisted_supervisors", "ackers", "dead_workers"):
         families[name].add_metric([], getattr(seen, name))
     families["topologies"].add_metric([], len(seen.topologies))
     families["slots"].add_metric(["free"], seen.slots_free)
@@ -78,6 +92,10 @@ def _fill(families: dict[str, GaugeMetricFamily], seen: ClusterFigures) -> None:
         families["topology_workers"].add_metric([one.name], one.workers)
         families["topology_ready_workers"].add_metric([one.name], one.ready)
         families["topology_unscheduled"].add_metric([one.name], one.is_unscheduled)
+        for component, wanted in one.wanted_executors.items():
+            families["autoscale_wanted_executors"].add_metric([one.name, component], wanted)
+        if one.wanted_workers is not None:
+            families["autoscale_wanted_workers"].add_metric([one.name], one.wanted_workers)
         families["topology_shards_without_acker"].add_metric([one.name], one.shards_without_acker)
 
 
@@ -95,6 +113,12 @@ class NimbusMetrics:
         )
         self.submissions = Counter(
             "tupletree_nimbus_submissions", "Submissions, by outcome.", ["outcome"], registry=registry
+        )
+        self.autoscale_changes = Counter(
+            "tupletree_nimbus_autoscale_changes",
+            "Rebalances by topology.autoscale, by direction.",
+            ["direction"],
+            registry=registry,
         )
         self.reports = Counter("tupletree_nimbus_worker_reports", "Reports from workers.", registry=registry)
         self.cycle_s = Histogram(

@@ -15,12 +15,15 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from .cluster_view import ClusterView
+from .leader.history import in_short, with_name
 from .leader.leader_state import LeaderState
 from .leader.planner import placement_of
 from .leader.scheduler import Slot
 from .masking import masked
 from .statistics.ack_detector import remarks
 from .statistics.topology_statistics import summarize
+
+_MAX_IN_FULL = 20  # removed topologies; nimbus.proto promises this number
 
 
 def topologies(view: ClusterView) -> list[rpc.TopologySummary]:
@@ -40,6 +43,11 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> rpc.TopologySummary
         workers_ready=len(ready),
         uptime_s=max(0.0, view.now_unix_s - record.submitted_unix_s),
     )
+
+
+def past_topologies(past: Sequence[pb.PastTopology], name: str) -> list[pb.PastTopology]:
+    """Return removed topologies: all of them in short, or in full those with a name or id. Raises NotFoundError."""
+    return with_name(past, name)[:_MAX_IN_FULL] if name else [in_short(one) for one in past]
 
 
 def topology(
@@ -118,9 +126,7 @@ def cluster(view: ClusterView) -> rpc.DescribeClusterReply:
     shards = Counter(shard.acker_id for one in state.assignments.values() for shard in one.value.shards)
     return rpc.DescribeClusterReply(
         nimbuses=[rpc.NimbusSummary(presence=one, leader=one.id == view.leader_id) for one in _by_id(view.nimbuses)],
-        supervisors=[
-            rpc.SupervisorSummary(presence=one, slots_used=view.used_slots[one.id]) for one in _by_id(state.supervisors)
-        ],
+        supervisors=[_supervisor(view, one) for one in _by_id(state.supervisors)],
         ackers=[
             rpc.AckerSummary(presence=one, shards=shards[one.id], reachable=one.id in view.ackers)
             for one in _by_id(state.ackers)
@@ -130,6 +136,21 @@ def cluster(view: ClusterView) -> rpc.DescribeClusterReply:
         slots_total=sum(len(one.slots) for one in state.supervisors.values()),
         slots_used=view.used_slots.total(),
         topologies=len(view.records()),
+        scheduler=view.leader_state.scheduling.name,
+    )
+
+
+def _supervisor(view: ClusterView, presence: pb.Presence) -> rpc.SupervisorSummary:
+    used = view.resources.used(presence.id)
+    return rpc.SupervisorSummary(
+        presence=presence,
+        slots_used=view.used_slots[presence.id],
+        cpu_percent_used=used.cpu_percent,
+        memory_mb_used=used.memory_mb,
+        resources_used={name: amount for name, amount in used.named.items() if amount},
+        blacklisted=view.blacklisted(presence.id),
+        isolated_topology=view.isolated_topology(presence.id),
+        pool=view.pool(presence.id),
     )
 
 

@@ -10,18 +10,24 @@ from typing import Any
 
 import grpc.aio
 
+from tupletree._security.current import current
+from tupletree._security.guard import caller
 from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusServicer
 
-from . import debug_settings, rpc_replies
+from . import autoscale_replies, debug_settings, rpc_replies
+from .blob_requests import BlobRequests
 from .conf_changes import SetConf
 from .leader import lifecycle
 from .leader.known_leader import KnownLeader
 from .leader_api import LeaderApi
 from .masking import masked
 from .metrics import NimbusMetrics
+from .state_places import located
 from .state_queries import StateQueries
+from .state_sizes import SizeQueries
+from .state_writes import WriteRequests
 from .statistics.report_validation import check_report
 from .submission.blob_store import BlobStore
 from .submission.submission import Submissions
@@ -44,15 +50,19 @@ class NimbusService(NimbusServicer):
         known: KnownLeader,
         submissions: Submissions,
         updates: UpdateRequests,
+        blob_requests: BlobRequests,
         blobs: BlobStore,
         metrics: NimbusMetrics,
         conf: Mapping[str, Any],
     ) -> None:
         self._leader_api = leader_api
         self._state_queries = state_queries
+        self._state_writes = WriteRequests(state_queries)
+        self._state_sizes = SizeQueries(leader_api, state_queries)
         self._known = known
         self._submissions = submissions
         self._updates = updates
+        self._blob_requests = blob_requests
         self._blobs = blobs
         self._metrics = metrics
         self._conf = conf
@@ -93,7 +103,7 @@ class NimbusService(NimbusServicer):
 
     async def Kill(self, request: rpc.KillRequest, context: Context) -> rpc.TopologyReply:
         wait_s = request.wait_s if request.HasField("wait_s") else None
-        return await self._change(request.name, lifecycle.Kill(wait_s))
+        return await self._change(request.name, lifecycle.Kill(wait_s, _user()))
 
     async def Activate(self, request: rpc.ActivateRequest, context: Context) -> rpc.TopologyReply:
         return await self._change(request.name, lifecycle.Activate())
@@ -136,6 +146,12 @@ class NimbusService(NimbusServicer):
         view = await self._leader_api.view(is_fresh=True)
         return rpc.ListTopologiesReply(topologies=rpc_replies.topologies(view))
 
+    async def ListPastTopologies(
+        self, request: rpc.ListPastTopologiesRequest, context: Context
+    ) -> rpc.ListPastTopologiesReply:
+        past = await self._leader_api.past_topologies(await self._leader_api.view(is_fresh=True))
+        return rpc.ListPastTopologiesReply(topologies=rpc_replies.past_topologies(past, request.name))
+
     async def DescribeTopology(
         self, request: rpc.DescribeTopologyRequest, context: Context
     ) -> rpc.DescribeTopologyReply:
@@ -144,9 +160,30 @@ class NimbusService(NimbusServicer):
         errors = await self._leader_api.errors(record.id)
         return rpc_replies.topology(view, record, await self._leader_api.outline(record), errors)
 
+    async def DescribeAutoscaling(
+        self, request: rpc.DescribeAutoscalingRequest, context: Context
+    ) -> rpc.DescribeAutoscalingReply:
+        view = await self._leader_api.view()
+        return autoscale_replies.autoscaling(view, view.named(request.name))
+
     async def ReadState(self, request: rpc.ReadStateRequest, context: Context) -> rpc.ReadStateReply:
         view = await self._leader_api.view()
         return await self._state_queries.read(view.named(request.name), request)
+
+    async def LocateState(self, request: rpc.LocateStateRequest, context: Context) -> rpc.LocateStateReply:
+        view = await self._leader_api.view()
+        record = view.named(request.name)
+        who = caller.get()
+        keyring = current().keyring
+        return located(view, record, request.component, keyring, "" if who is None else who.name)
+
+    async def MeasureStates(self, request: rpc.MeasureStatesRequest, context: Context) -> rpc.MeasureStatesReply:
+        view = await self._leader_api.view()
+        return await self._state_sizes.measure(view.named(request.name), request.component)
+
+    async def WriteState(self, request: rpc.WriteStateRequest, context: Context) -> rpc.WriteStateReply:
+        view = await self._leader_api.view(is_fresh=True)
+        return await self._state_writes.write(view, view.named(request.name), request)
 
     async def HoldCheckpoints(self, request: rpc.HoldCheckpointsRequest, context: Context) -> rpc.HoldCheckpointsReply:
         view = await self._leader_api.view()
@@ -157,6 +194,26 @@ class NimbusService(NimbusServicer):
 
     async def DescribeHealth(self, request: rpc.DescribeHealthRequest, context: Context) -> rpc.DescribeHealthReply:
         return rpc_replies.health(await self._leader_api.verdict())
+
+    async def PutBlob(self, request_iterator: AsyncIterator[rpc.PutBlobRequest], context: Context) -> rpc.BlobReply:
+        return await self._blob_requests.put(request_iterator, is_update=False)
+
+    async def UpdateBlob(self, request_iterator: AsyncIterator[rpc.PutBlobRequest], context: Context) -> rpc.BlobReply:
+        return await self._blob_requests.put(request_iterator, is_update=True)
+
+    async def DeleteBlob(self, request: rpc.DeleteBlobRequest, context: Context) -> rpc.DeleteBlobReply:
+        await self._blob_requests.delete(request.key, is_forced=request.force)
+        return rpc.DeleteBlobReply()
+
+    async def ListBlobs(self, request: rpc.ListBlobsRequest, context: Context) -> rpc.ListBlobsReply:
+        return await self._blob_requests.list_blobs()
+
+    async def DescribeBlob(self, request: rpc.DescribeBlobRequest, context: Context) -> rpc.BlobReply:
+        return await self._blob_requests.describe(request.key)
+
+    async def FetchBlob(self, request: rpc.FetchBlobRequest, context: Context) -> AsyncIterator[rpc.FetchBlobReply]:
+        async for reply in self._blob_requests.fetch(request.key):
+            yield reply
 
     async def FetchBundle(
         self, request: rpc.FetchBundleRequest, context: Context
@@ -189,3 +246,9 @@ class NimbusService(NimbusServicer):
         return rpc.TopologyReply(
             record=rpc_replies.shown(record, self._leader_api.reconciler().leader_state.unfinished(record.id))
         )
+
+
+def _user() -> str:
+    """Return the name of the caller; "" if tokens are disabled."""
+    who = caller.get()
+    return "" if who is None else who.name

@@ -9,10 +9,8 @@ Keys and values stay encoded: nimbus knows no class of a user, and opens no stor
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import grpc.aio
@@ -23,17 +21,17 @@ from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._limits import shown
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
-from tupletree._security.current import Security, current
-from tupletree._security.tokens import own_token
+from tupletree._security.current import towards_workers
 from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of_record
 from tupletree.state.answers import (
     DEFAULT_ENTRIES,
     MAX_BULK_BYTES,
     MAX_BYTES,
-    Budget,
     check_keys,
     check_limit,
+    fault_of,
+    fitting,
     parse_position,
     position,
 )
@@ -44,9 +42,6 @@ from tupletree.v1.worker_pb2_grpc import WorkerStub
 
 from .cluster_view import ClusterView
 from .leader_api import LeaderApi
-
-MAX_REPLY_BYTES: Final = 16 * MAX_BYTES
-"""Of keys and values in the answer of one worker: keys in a state are of any size, and have to be named."""
 
 CALL_S: Final = 6.0
 BULK_CALL_S: Final = 30.0
@@ -72,7 +67,7 @@ class StateQueries:
             UnavailableError: a task does not run, or its worker or its store does not answer.
         """
         view = await self._leader_api.view()
-        tasks = _tasks_of(record, asked.component)
+        tasks = tasks_of_component(record, asked.component)
         if asked.keys:
             check_keys(asked.keys)
             return await self._values(view, record, asked, indexes_of(asked.keys, len(tasks)))
@@ -92,14 +87,19 @@ class StateQueries:
         if CHECKPOINT_SPOUT not in record.tasks:
             raise NotFoundError(f"topology '{record.name}' has no component with a state")
         [address] = workers_of(view.assignment(record.id), record, CHECKPOINT_SPOUT, [0])
-        stub: Any = WorkerStub(self._channel(view, record.id, address))
+        stub = self.stub(view, record.id, address)
         request = worker_pb2.HoldTaskCheckpointsRequest(topology_id=record.id, hold_s=hold_s)
         try:
             reply = await stub.HoldCheckpoints(request, timeout=CALL_S)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"worker at {address}") from None
+        view.leader_state.held_until_s[record.id] = view.now_s + hold_s
         age_s = view.leader_state.quiet_age_s(record.id, len(view.assignment(record.id).workers), view.now_s)
         return rpc.HoldCheckpointsReply(topology_id=record.id, held=reply.held, quiet_age_s=age_s)
+
+    def stub(self, view: ClusterView, topology_id: str, address: str) -> Any:
+        """Return what calls a worker."""
+        return WorkerStub(self._channel(view, topology_id, address))
 
     async def close(self) -> None:
         """Close all channels."""
@@ -163,13 +163,13 @@ class StateQueries:
     async def _ask(
         self, view: ClusterView, topology_id: str, address: str, request: worker_pb2.ReadTaskStatesRequest
     ) -> worker_pb2.ReadTaskStatesReply:
-        stub: Any = WorkerStub(self._channel(view, topology_id, address))
+        stub = self.stub(view, topology_id, address)
         try:
             timeout_s = BULK_CALL_S if request.is_bulk else CALL_S
             reply: worker_pb2.ReadTaskStatesReply = await stub.ReadState(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, f"worker at {address}") from None
-        fault = fault_of(reply, request)
+        fault = fault_of(reply.tasks, request)
         if fault:
             raise ProtocolError(f"worker at {address} gave an answer that {fault}")
         return reply
@@ -178,7 +178,7 @@ class StateQueries:
         key = topology_id, address
         if key not in self._channels:
             self._forget_others(view)
-            self._channels[key] = aio_channel(address, _as_worker(topology_id))
+            self._channels[key] = aio_channel(address, towards_workers("nimbus", topology_id))
         return self._channels[key]
 
     def _forget_others(self, view: ClusterView) -> None:
@@ -197,7 +197,7 @@ def workers_of(
     assignment: pb.Assignment, record: pb.TopologyRecord, component: str, indexes: Sequence[int]
 ) -> dict[str, list[int]]:
     """Return the indexes by the address of the worker that runs the task. Raises UnavailableError if one has none."""
-    first = _tasks_of(record, component).start
+    first = tasks_of_component(record, component).start
     addresses = {
         task: address_of(worker.host, worker.port)
         for worker in assignment.workers
@@ -215,45 +215,10 @@ def workers_of(
     return found
 
 
-def fault_of(reply: worker_pb2.ReadTaskStatesReply, request: worker_pb2.ReadTaskStatesRequest) -> str:
-    """Return what is wrong with the answer of a worker, which may run any code; "" if nothing is."""
-    if [task.index for task in reply.tasks] != list(request.indexes):
-        return "is not of the tasks that were asked"
-    size = sum(len(entry.key) + len(entry.value) for task in reply.tasks for entry in task.entries)
-    if size > MAX_REPLY_BYTES:
-        return f"has {size:,} bytes of keys and values, more than {MAX_REPLY_BYTES:,}"
-    for task in reply.tasks:
-        keys = [entry.key for entry in task.entries]
-        if request.keys:
-            if not set(keys) <= set(request.keys) or len(set(keys)) < len(keys):
-                return "has keys that were not asked for, or one twice"
-        elif len(keys) > request.limit or any(key <= before for before, key in pairwise([request.after, *keys])):
-            return "has more entries than were asked for, or not in the order of their keys"
-    return ""
-
-
-def fitting(tasks: Sequence[pb.TaskState]) -> list[pb.TaskState]:
-    """Leave out the values that do not fit into one answer together."""
-    budget = Budget()
-    for task in tasks:
-        for entry in task.entries:
-            if entry.value and budget.entry(entry.key, entry.value).value is None:
-                entry.value = b""
-    return list(tasks)
-
-
-def _tasks_of(record: pb.TopologyRecord, component: str) -> range:
+def tasks_of_component(record: pb.TopologyRecord, component: str) -> range:
+    """Return the ids of the tasks of a component. Raises NotFoundError if the topology has no such component."""
     known = tasks_of_record(record)
     if component not in known:
         names = ", ".join(sorted(one for one in known if not one.startswith("$")))
         raise NotFoundError(f"topology '{record.name}' has no component {shown(component)}; it has {names}")
     return known[component]
-
-
-def _as_worker(topology_id: str) -> Security:
-    """Return the settings for calls to workers, which accept only tokens of their topology."""
-    security = current()
-    if security.keyring is None:
-        return security
-    token = own_token(security.keyring, "nimbus", "worker", topology_id)
-    return dataclasses.replace(security, token=token)

@@ -58,8 +58,9 @@ class UpdateRequests:
             check_header(header, self._config.max_bundle_bytes)
             record = named(header.name, await asyncio.to_thread(self._store.topologies)).value
             running = await self._leader_api.whole_outline(record)
-            request = _request(record, running, header, self._config.conf)
+            request = checked_update(record, running, header, self._config.conf)
             await self._leader_api.check_states(record, header.spec)
+            await self._submissions.check_blobs(header.name, request.version.conf_json)
             found = differences(record, request.version)
             if is_same(record, request.version):
                 pass
@@ -69,7 +70,8 @@ class UpdateRequests:
                 await self._submissions.receive(header, requests)
                 record = await self._leader_api.change(header.name, request)
                 event(log, "update.accepted", topology=record.id, version=request.version.number)
-                await self._submissions.replication.confirm(request.version, CONFIRM_TIMEOUT_S)
+                bundle = request.version.bundle_sha256, request.version.bundle_bytes
+                await self._submissions.replication.confirm(*bundle, CONFIRM_TIMEOUT_S)
         shown = rpc_replies.shown(record, reconciler.leader_state.unfinished(record.id))
         return rpc.UpdateReply(
             record=shown,
@@ -80,7 +82,7 @@ class UpdateRequests:
         )
 
 
-def _request(
+def checked_update(
     record: pb.TopologyRecord, running: pb.TopologySpec, header: rpc.SubmitHeader, cluster_conf: Mapping[str, Any]
 ) -> Update:
     """Return the request for a checked update. Raises UsageError."""

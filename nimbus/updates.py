@@ -23,19 +23,21 @@ from tupletree import config
 from tupletree._checkpoints.settings import ALIGNED, SAVEPOINT, check_interval, is_in_checkpoints
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._wire.names import is_system
-from tupletree.config.changes import FIXED
+from tupletree.config.changes import BY_UPDATE, FIXED
 from tupletree.errors import UsageError
 from tupletree.outputs import REPORT_STREAM
 from tupletree.parallelism import executor_counts, task_counts
-from tupletree.state.options import CONFIG, PROVIDER
+from tupletree.state.options import CONFIG, DURABLE, PROVIDER
 from tupletree.v1 import topology_pb2 as pb
 
+from .acker_shards import check_follows, follow
 from .conf_changes import check_record_size
 from .masking import masked
 
-_NUMBERS: Final = frozenset({"topology.workers", "topology.tasks", "topology.max.task.parallelism"})
+_CHANGING: Final = BY_UPDATE | {"topology.workers", "topology.tasks", "topology.max.task.parallelism"}
 _FIELDS: Final = (
     "bundle_sha256", "bundle_bytes", "conf_json", "submitted_conf", "live_keys", "workers", "executors", "tasks",
+    "needs",
 )  # fmt: skip
 
 
@@ -182,6 +184,7 @@ def check_update(
     if CHECKPOINT_SPOUT in version.tasks:
         check_interval(json.loads(version.conf_json))
     back = updated(record, version, 1.0)
+    check_follows(record, back)
     back.pending.update.CopyFrom(back.previous)  # on the way back the record is at its largest
     check_record_size(back)
 
@@ -211,6 +214,7 @@ def updated(record: pb.TopologyRecord, version: pb.TopologyVersion, trial_began_
     for name in _FIELDS:
         after.ClearField(name)
     _copy(version, after)
+    follow(after, json.loads(record.conf_json or "{}"))
     after.version = version.number
     after.last_version = max(record.last_version, version.number)
     after.trial_began_unix_s = trial_began_unix_s
@@ -224,7 +228,7 @@ def _copy(source: pb.TopologyRecord | pb.TopologyVersion, target: pb.TopologyRec
         if isinstance(value, str | int | float):
             setattr(target, name, value)
         elif isinstance(value, Mapping):
-            getattr(target, name).update(value)
+            getattr(target, name).MergeFrom(value)
         else:
             getattr(target, name).extend(value)
 
@@ -246,7 +250,7 @@ def _is_transactional(spec: pb.TopologySpec) -> bool:
 
 def _check_conf(record: pb.TopologyRecord, version: pb.TopologyVersion) -> None:
     now, then = json.loads(record.conf_json or "{}"), json.loads(version.conf_json or "{}")
-    for name in sorted(FIXED.keys() - _NUMBERS):
+    for name in sorted(FIXED.keys() - _CHANGING):
         if now.get(name) != then.get(name):
             was, will = (json.dumps(masked({name: conf.get(name)})[name]) for conf in (now, then))
             raise UsageError(
@@ -275,8 +279,7 @@ def _check_kept(component: pb.ComponentSpec, is_there: bool, conf: Mapping[str, 
     if ({**conf, **own}.get("topology.state.provider") or "memory") == "memory":
         raise UsageError(
             f"component '{component.id}' keeps its state in the memory of its workers, which an update replaces: name "
-            f"it with --drop-state, or choose another topology.state.provider, such as sqlite, when you submit the "
-            f"topology"
+            f"it with --drop-state, or {DURABLE}, when you submit the topology"
         )
 
 

@@ -11,7 +11,9 @@ from tupletree._address import with_port
 from tupletree._daemon.config import ANY_INTERFACE, DaemonConfig, common_fields
 from tupletree.errors import ConfigError
 
+from .capacity import Capacity
 from .slot import Limits
+from .users import Users
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,15 @@ class SupervisorConfig(DaemonConfig):
     seeds: tuple[str, ...]  # nimbus.seeds, each with a port
     worker_module: str  # supervisor.worker.module: run with `python -m`
     stop_workers: bool  # supervisor.stop.workers.on.shutdown
+    rack: str  # supervisor.rack; "": none
+    capacity: Capacity  # supervisor.cpu.capacity, supervisor.memory.capacity.mb, supervisor.resources
+    memory_margin_mb: float  # supervisor.memory.limit.tolerance.margin.mb
+    cgroup_use: str  # supervisor.cgroup.use
+    cgroup_root: str | None  # supervisor.cgroup.root; None: the supervisor's own group
     bundle_delay_s: float  # supervisor.bundle.deletion.delay.secs: retention of an unneeded bundle
     logs_retention_s: float | None  # supervisor.logs.retention.secs: retention of logs of removed topologies
     output_max_bytes: int  # worker.log.max.bytes: size at which worker.out is rotated
+    users: Users | None  # supervisor.run.worker.as.user and what belongs to it; None: workers run as this process does
 
     @property
     def local_address(self) -> str:
@@ -40,7 +48,7 @@ class SupervisorConfig(DaemonConfig):
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, Any]) -> SupervisorConfig:
-        """Return the supervisor's part of a configuration. Raises ConfigError if a slot port occurs twice."""
+        """Return the supervisor's part of a configuration. Raises ConfigError."""
         ports = tuple(int(port) for port in conf["supervisor.slots.ports"])
         fixed = [port for port in ports if port]
         if len(fixed) != len(set(fixed)):
@@ -58,7 +66,13 @@ class SupervisorConfig(DaemonConfig):
             seeds=tuple(with_port(seed, int(conf["nimbus.port"])) for seed in conf["nimbus.seeds"]),
             worker_module=conf["supervisor.worker.module"],
             stop_workers=bool(conf["supervisor.stop.workers.on.shutdown"]),
+            rack=conf["supervisor.rack"] or "",
+            capacity=Capacity.from_conf(conf),
+            memory_margin_mb=float(conf["supervisor.memory.limit.tolerance.margin.mb"]),
+            cgroup_use=conf["supervisor.cgroup.use"],
+            cgroup_root=conf["supervisor.cgroup.root"],
             bundle_delay_s=float(conf["supervisor.bundle.deletion.delay.secs"]),
             logs_retention_s=conf["supervisor.logs.retention.secs"],
             output_max_bytes=int(conf["worker.log.max.bytes"]),
+            users=Users.from_conf(conf),
         )

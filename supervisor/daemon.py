@@ -19,7 +19,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -44,6 +44,8 @@ from tupletree.errors import TupletreeError
 from tupletree.v1 import supervisor_pb2_grpc
 from tupletree.v1.topology_pb2 import Assignment, Presence, TopologyRecord
 
+from .blob_files import BlobFiles
+from .blobs import Blobs
 from .bundles import Bundles, find_leader
 from .config import SupervisorConfig
 from .effects import Effects
@@ -52,16 +54,20 @@ from .fencing import EpochFence
 from .files import remove_tree
 from .identity import choose_port, choose_slots, claim, load_id
 from .launcher import OUTPUT, FoundWorker, Launcher
-from .local_assignment import newest_epoch, plan_work
+from .local_assignment import LocalAssignment, newest_epoch, plan_work
 from .logs.files import last_written_unix_s
 from .logs.tail import limit_output
+from .memory_limits import MemoryLimit, memory_limits
+from .memory_watch import MemoryWatch
 from .metrics import Metrics
 from .presences import WorkerPresences
 from .retention import BundleAges, abandoned_workers, old_logs
 from .service import SupervisorService, summarize
 from .slot import state_name
-from .slot_events import Assigned, Event
+from .slot_events import Assigned, Event, ReportError
 from .slots import Slots
+from .users import prepare_machine
+from .worker_groups import find_groups
 from .zookeeper_session import EventualSession
 
 log = logging.getLogger(__name__)
@@ -80,6 +86,8 @@ class SupervisorDaemon:
     def __init__(self, config: SupervisorConfig, announce_path: str | None) -> None:
         self._config = config
         self._announce_path = announce_path
+        if config.users is not None:
+            prepare_machine(config.local_dir, config.logs_dir)
         self._claim = claim(config.local_dir)
         self._supervisor_id = supervisor_id = load_id(config.local_dir, config.supervisor_id)
         self._reserved = reserved = ReservedPorts()
@@ -91,13 +99,16 @@ class SupervisorDaemon:
         self._tasks = TaskGroup()
         self._session = EventualSession(config.conf, readiness)
         self._grpc_port = choose_port(config.local_dir, config.bind_host, config.grpc_port, reserved)
-        self._launcher = Launcher(config, supervisor_id, address_of(config.local_address, self._grpc_port))
+        self._groups = find_groups(config.cgroup_use, config.cgroup_root, supervisor_id, config.memory_margin_mb)
+        address = address_of(config.local_address, self._grpc_port)
+        self._launcher = Launcher(config, supervisor_id, address, self._groups)
         self._found = self._launcher.find()
         occupied = [one.launched.port for one in self._found if one.launched and one.identity]
         ports = choose_slots(config.local_dir, config.bind_host, config.slots_ports, occupied, reserved)
         self._ports = ports
         self._metrics = metrics = Metrics(config, readiness, ports, lambda: map(state_name, slots))
         self._bundles = Bundles(Path(config.local_dir, "bundles"), self._find_leader, metrics.received.inc)
+        self._blobs = self._new_blobs()
         self._presences = WorkerPresences(self._session, self._tasks, supervisor_id, metrics.removal.observe)
 
         def tell(port: int, event: Event) -> None:
@@ -107,6 +118,7 @@ class SupervisorDaemon:
             config,
             supervisor_id,
             self._bundles,
+            self._blobs,
             self._launcher,
             self._presences,
             self._session,
@@ -115,8 +127,29 @@ class SupervisorDaemon:
             tell,
             ports,
         )
-        # Slots and effects call each other: ``tell`` is called only from here on.
+        # Slots call effects and blobs, and these call slots: only from here on.
         self._slots = slots = Slots(ports, config.limits, self._effects.carry_out)
+        self._memory = MemoryWatch(slots, config.memory_margin_mb)
+
+    def _new_blobs(self) -> Blobs:
+        config = self._config
+        files = BlobFiles(Path(config.local_dir, "blobs"), self._find_leader, self._metrics.received.inc)
+        return Blobs(
+            files,
+            self._launcher,
+            self._session,
+            self._tasks,
+            works=self._works,
+            restart=self._restart,
+            complain=self._complain,
+            monitor_s=config.monitor_s,
+        )
+
+    def _works(self) -> list[LocalAssignment]:
+        return self._slots.works()
+
+    def _restart(self, port: int, topology_id: str) -> None:
+        self._slots.restart(port, topology_id)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set."""
@@ -128,7 +161,9 @@ class SupervisorDaemon:
             presence = await self._serve(ends)
             ends.push_async_callback(self._tasks.cancel)
             self._tasks.start(self._slots.keep_time(), "time")
+            self._tasks.start(self._memory.keep(), "memory")
             following = self._tasks.start(self._follow_assignments(presence), "assignments")
+            self._tasks.start(self._blobs.follow(lambda: self._effects.live), "blobs")
             self._tasks.start(self._clean_up(), "clean-up")
             self._tasks.start(self._remove_old_logs(), "old logs")
             await self._tasks.until(stop.wait())
@@ -158,7 +193,9 @@ class SupervisorDaemon:
         config = self._config
         http = HttpServer(self._readiness, self._metrics.registry)
         ends.push_async_callback(http.stop)
-        service = SupervisorService(self._supervisor_id, self._slots, self._epoch, self._wake.set, config.logs_dir)
+        service = SupervisorService(
+            self._supervisor_id, config.host, self._slots, self._epoch, self._wake.set, config.logs_dir
+        )
         add = functools.partial(supervisor_pb2_grpc.add_SupervisorServicer_to_server, service)
         audit = AuditLog(config.audit_path, max_bytes=config.audit_max_bytes, backups=config.audit_backups)
         gate = Gatekeeper(current(), self._find_acl, audit)
@@ -173,7 +210,12 @@ class SupervisorDaemon:
             version=version("tupletree"),
             slots=self._ports,
             pid=os.getpid(),
+            cpu_percent=config.capacity.cpu_percent,
+            memory_mb=config.capacity.memory_mb,
+            resources=config.capacity.resources,
             not_compiled=NOT_COMPILED,
+            rack=config.rack,
+            cgroups=self._groups is not None,
         )
         facts = {name: getattr(presence, name) for name in ("id", "host", "grpc_port", "http_port")}
         announce(self._announce_path, role="supervisor", **facts)
@@ -204,12 +246,29 @@ class SupervisorDaemon:
                 self._living = frozenset(assignment.topology_id for assignment in assignments) | unread
                 self._epoch.observe(newest_epoch(assignments))
                 silence_s = self._config.limits.silence_timeout_s
-                plan = plan_work(assignments, records, self._supervisor_id, self._ports, silence_s)
+                has_owners = self._config.users is not None
+                plan = plan_work(
+                    assignments, records, self._supervisor_id, self._ports, silence_s, has_owners=has_owners
+                )
                 for port in plan.keys() - self._slots.ports_kept(plan, unread):
                     self._slots.dispatch(port, Assigned(plan[port]))
+                await self._set_limits(memory_limits(assignments, records, self._supervisor_id))
                 self._effects.withdraw_bundles(self._slots.bundles_in_use())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._config.monitor_s)
+
+    async def _set_limits(self, limits: Mapping[int, MemoryLimit]) -> None:
+        self._memory.set_limits(limits)
+        if self._groups is not None:
+            self._groups.set_limits(limits)
+            desired = {slot.port: slot.desired.topology_id for slot in self._slots if slot.desired is not None}
+            live = {
+                one.worker_id: (one.port, one.work.topology_id)
+                for one in self._effects.live
+                if desired.get(one.port) == one.work.topology_id  # one that is replaced keeps its limit until it ends
+            }
+            with self._contained("limits of workers"):
+                await asyncio.to_thread(self._groups.apply, live)
 
     def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord], frozenset[str]]:
         """Return all assignments, the records of topologies assigned to this supervisor, and the ids of topologies with
@@ -246,6 +305,8 @@ class SupervisorDaemon:
             for digest in stale:
                 with self._contained(f"bundle {digest[:12]}"):
                     await self._bundles.remove(digest, functools.partial(self._needs, digest))
+            with self._contained("blobs"):
+                await self._blobs.remove_unneeded(self._config.bundle_delay_s)
             with self._contained("workers"):
                 names = await asyncio.to_thread(self._launcher.names)
                 for worker_id in abandoned_workers(names, self._effects.known_workers):
@@ -282,6 +343,11 @@ class SupervisorDaemon:
             event(log, "clean_up.failed", level=logging.WARNING, what=what, cause=str(error))
         except Exception as error:
             reason(log, "clean_up.failed", error, what=what)
+
+    def _complain(self, work: LocalAssignment, message: str) -> None:
+        """Report to the users of a topology that something keeps its workers from a new version of a blob."""
+        port = next((slot.port for slot in self._slots if slot.desired == work), self._ports[0])
+        self._effects.carry_out(port, ReportError(work, message))
 
     def _needs(self, digest: str) -> bool:
         return digest in self._slots.bundles_in_use() or digest in self._effects.bundles_being_localized

@@ -18,9 +18,10 @@ from typing import assert_never
 
 from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event as log_event
-from tupletree.errors import UsageError
+from tupletree.errors import NotFoundError, UsageError
 from tupletree.v1.topology_pb2 import ComponentError, WorkerPresence
 
+from .blobs import Blobs
 from .bundles import Bundles
 from .config import SupervisorConfig
 from .faults import MAX_REASON, reason
@@ -49,6 +50,7 @@ from .slot_events import (
     WorkerExited,
     WorkerLaunched,
 )
+from .users import refuse_blobs, refuse_requirements
 from .virtualenv import prepare_python
 from .zookeeper_session import EventualSession
 
@@ -70,6 +72,7 @@ class Effects:
         config: SupervisorConfig,
         supervisor_id: str,
         bundles: Bundles,
+        blobs: Blobs,
         launcher: Launcher,
         presences: WorkerPresences,
         session: EventualSession,
@@ -81,6 +84,7 @@ class Effects:
         self._config = config
         self._supervisor_id = supervisor_id
         self._bundles = bundles
+        self._blobs = blobs
         self._launcher = launcher
         self._presences = presences
         self._session = session
@@ -131,7 +135,7 @@ class Effects:
                 self._launching.add(task)
                 task.add_done_callback(self._launching.discard)
             case PutPresence(work=work, worker=worker):
-                self._presences.put(work.topology_id, self._presence(port, worker))
+                self._presences.put(work.topology_id, self._presence(port, worker), work.owner)
             case RemovePresence(work=work, worker=worker):
                 self._presences.remove(work.topology_id, port, worker.worker_id)
             case Terminate(worker=worker):
@@ -155,25 +159,38 @@ class Effects:
     async def _fetch(self, work: LocalAssignment) -> None:
         sha256 = work.bundle_sha256
         failure, is_final = "", False
+        lacking: dict[str, Exception] = {}
         try:
             directory = await self._bundles.localize(sha256, work.bundle_bytes)
             is_final = True  # what nimbus has sent cannot be used
             log_path = Path(self._config.logs_dir, work.topology_id, "requirements.log")
+            if self._config.users is not None:
+                refuse_requirements(directory)
             self._pythons[sha256] = await prepare_python(directory, log_path, work.topology_id)
+            is_final = False
+            if self._config.users is None:
+                lacking = await self._blobs.prepare(sha256)
         except asyncio.CancelledError:
             if sha256 not in self._withdrawn:
                 raise
             is_final = False
             failure = "the localization was cancelled"  # for a slot that needs the bundle again meanwhile
         except Exception as error:
-            is_final = is_final or isinstance(error, UsageError)
-            failure = reason(log, "bundle.failed", error, topology=work.topology_id, bundle=sha256[:12])
-            self._metrics.misses.inc()
+            is_final = is_final or _is_unusable(error)
+            failure = self._missed(error, work.topology_id, sha256)
         self._withdrawn.discard(sha256)
         del self._localizing[sha256]
-        for port in self._ports:
+        for topology_id, fault in lacking.items():
+            missed = BundleFailed(sha256, self._missed(fault, topology_id, sha256), _is_unusable(fault), topology_id)
+            for port in self._ports:
+                self._tell(port, missed)
+        for port in self._ports:  # those that were told of their blobs wait for something else now
             failed = BundleFailed(sha256, failure, is_final)
             self._tell(port, failed if failure else BundleReady(sha256, uuid.uuid4().hex))
+
+    def _missed(self, error: Exception, topology_id: str, sha256: str) -> str:
+        self._metrics.misses.inc()
+        return reason(log, "bundle.failed", error, topology=topology_id, bundle=sha256[:12])
 
     def withdraw_bundles(self, in_use: Collection[str]) -> None:
         """Cancel the localization of bundles that no slot needs any more, and forget their interpreters."""
@@ -193,8 +210,14 @@ class Effects:
         try:
             directory = self._bundles.directory(work.bundle_sha256)
             python = self._pythons[work.bundle_sha256]
-            launched, process = await asyncio.to_thread(self._launcher.launch, worker_id, port, work, directory, python)
+            if self._config.users is not None:
+                refuse_blobs(work)
+            blobs = self._blobs.links(work)
+            launched, process = await asyncio.to_thread(
+                self._launcher.launch, worker_id, port, work, directory, python, blobs
+            )
             self._watch(launched, process)
+            self._blobs.wake()
         except Exception as error:
             cause = reason(log, "worker.unlaunched", error, slot=port, topology=work.topology_id)
             if not cause.startswith("the worker on port"):
@@ -270,7 +293,9 @@ class Effects:
         output = self._launcher.log_dir(launched.work.topology_id, launched.port) / OUTPUT
 
         def on_exit(kind: ExitKind, text: str) -> None:
-            if kind is ExitKind.ERROR and (said := last_line(output, launched.output_start)):
+            if (ended := self._launcher.end_for_memory(launched)) is not None:
+                kind, text = ExitKind.MEMORY, ended
+            elif kind is ExitKind.ERROR and (said := last_line(output, launched.output_start)):
                 text = f"{text}: {said}"
             self._tell(launched.port, WorkerExited(launched.worker_id, kind, text))
 
@@ -346,3 +371,8 @@ class Effects:
 
         report = self._logged("error.unreported", send, topology=topology_id, message=message)
         self._tasks.start(report, f"report-{port}")
+
+
+def _is_unusable(error: Exception) -> bool:
+    """True if what nimbus has sent is at fault, so that the topology cannot start with it."""
+    return isinstance(error, UsageError) and not isinstance(error, NotFoundError)

@@ -1,7 +1,8 @@
-"""Safe access to files that user code can change: workers run as the supervisor's user and share its disk.
+"""Safe access to files that user code can change: workers share the supervisor's disk, and often its user.
 
 A worker can replace a log by a pipe or a directory by a symbolic link, or nest directories a thousand deep. Nothing
-here blocks on a pipe, follows a link in the last part of a path, or fails on deep nesting.
+here blocks on a pipe, follows a link in the last part of a path, or fails on deep nesting. A file in a directory of
+another user is opened with the rights of that user (file_rights.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from .file_rights import rights_of_owner
+
 _SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH: Final = 16
@@ -21,7 +24,8 @@ _MAX_DEPTH: Final = 16
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: str = "rb") -> BinaryIO:
     """Open a regular file. Raises OSError if the path is anything else."""
-    number = os.open(path, flags | _SAFE, 0o644)
+    with rights_of_owner(os.path.dirname(os.path.abspath(path))):
+        number = os.open(path, flags | _SAFE, 0o644)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OSError(0, "it is not a regular file", os.fspath(path))

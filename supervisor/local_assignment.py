@@ -10,7 +10,7 @@ from __future__ import annotations  # pure
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tupletree._wire.conf_changes import launch_conf_json
@@ -33,6 +33,7 @@ class LocalAssignment:
     executors: tuple[tuple[int, int], ...]  # first and last task of each, ascending
     silence_timeout_s: float | None = None  # None: the supervisor's own; otherwise longer
     tasks: tuple[tuple[str, int, int], ...] = ()  # component, first and last task; empty: as submitted
+    owner: str = ""  # the user whose workers they are; "": they run as the supervisor does
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,6 +53,7 @@ class LocalAssignment:
                 executors=executors,
                 silence_timeout_s=None if silence is None else float(silence),
                 tasks=tasks,
+                owner=str(facts.get("owner", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InternalError(f"not a valid assignment file: {error!r}") from error
@@ -63,8 +65,10 @@ def plan_work(
     supervisor_id: str,
     ports: Collection[int],
     silence_timeout_s: float,
+    *,
+    has_owners: bool = False,
 ) -> dict[int, LocalAssignment | None]:
-    """Return the work for each of ``ports``, or None for a port without work.
+    """Return the work for each of ``ports``, or None for a port without work. ``has_owners``: work names its owner.
 
     An assignment without a record belongs to a topology that is being removed, and is ignored. So is an assignment of
     tasks that the record does not have: their number changed between the reads, and the next snapshot shows both. If a
@@ -79,7 +83,8 @@ def plan_work(
         for worker in assignment.workers:
             is_mine = worker.supervisor_id == supervisor_id and worker.port in plan
             if is_mine and _is_of(record, worker):
-                plan[worker.port] = _work(record, worker, silence_timeout_s)
+                owner = record.owner if has_owners else ""
+                plan[worker.port] = replace(_work(record, worker, silence_timeout_s), owner=owner)
     return plan
 
 

@@ -39,15 +39,18 @@ class _SlotStates(Collector):
 
 
 class _Files(Collector):
-    """Disk usage of bundles and logs, measured at scrape time: there are only a few files per slot."""
+    """Disk usage of bundles, blobs and logs, measured at scrape time: there are only a few files per slot."""
 
     def __init__(self, local_dir: str, logs_dir: str) -> None:
-        self._bundles, self._logs = os.path.join(local_dir, "bundles"), logs_dir
+        self._bundles, self._blobs = os.path.join(local_dir, "bundles"), os.path.join(local_dir, "blobs")
+        self._logs = logs_dir
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("tupletree_supervisor_log_bytes", "Size of the logs of workers.", _size(self._logs))
         text = "Size of the bundles that are unpacked here."
         yield GaugeMetricFamily("tupletree_supervisor_kept_bundle_bytes", text, _size(self._bundles))
+        text = "Size of the blobs that are here, in all versions."
+        yield GaugeMetricFamily("tupletree_supervisor_kept_blob_bytes", text, _size(self._blobs))
 
 
 def _size(directory: str) -> int:
@@ -84,7 +87,9 @@ class Metrics:
         self.misses = Counter(
             "tupletree_supervisor_bundle_failures", "Failed attempts to localize a bundle.", registry=registry
         )
-        self.received = Counter("tupletree_supervisor_bundle_bytes", "Bundle bytes received.", registry=registry)
+        self.received = Counter(
+            "tupletree_supervisor_bundle_bytes", "Bytes of bundles and blobs received.", registry=registry
+        )
         self.removal = Histogram(
             "tupletree_supervisor_presence_removal_seconds",
             "Time from noticing a worker's end to removing its presence.",

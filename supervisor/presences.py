@@ -36,6 +36,7 @@ class _Wish:
     worker_id: str
     presence: WorkerPresence | None
     since_s: float  # monotonic
+    reader: str = ""
 
 
 class WorkerPresences:
@@ -57,8 +58,9 @@ class WorkerPresences:
         self._busy: set[tuple[str, int]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, topology_id: str, presence: WorkerPresence) -> None:
-        self._wish(topology_id, presence.port, _Wish(presence.worker_id, presence, time.monotonic()))
+    def put(self, topology_id: str, presence: WorkerPresence, reader: str = "") -> None:
+        """``reader``: the user whose workers read it, if they run as their users."""
+        self._wish(topology_id, presence.port, _Wish(presence.worker_id, presence, time.monotonic(), reader))
 
     def remove(self, topology_id: str, port: int, worker_id: str) -> None:
         self._wish(topology_id, port, _Wish(worker_id, None, time.monotonic()))
@@ -115,7 +117,7 @@ class WorkerPresences:
         topology_id, port = key
         presence = wish.presence
         if presence is not None:
-            return lambda store: store.put_worker_presence(topology_id, presence)
+            return lambda store: store.put_worker_presence(topology_id, presence, wish.reader)
         return lambda store: [
             store.remove_worker_presence(topology_id, self._supervisor_id, port, worker_id) for worker_id in shown
         ]

@@ -21,8 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tupletree._process_table import command_lines, started
+from tupletree._process_table import command_lines, started, user_of
 
+from .accounts import Account
 from .files import open_output, open_regular
 from .slot_events import ExitKind
 
@@ -49,10 +50,17 @@ def identify(pid: int) -> Identity | None:
     return None if at is None else Identity(pid, *at)
 
 
-def find_by_argument(argument: str) -> int | None:
-    """Return the pid of a live process with this (unique) command line argument, or None."""
-    found = (pid for pid, arguments in command_lines() if argument in arguments and identify(pid) is not None)
-    return next(found, None)
+def find_by_argument(argument: str, uid: int) -> int | None:
+    """Return the pid of a live process of a user with this (unique) command line argument, or None.
+
+    Any user can start a process with any arguments.
+    """
+    for pid, arguments in command_lines():
+        if argument in arguments and identify(pid) is not None:
+            user = user_of(pid)
+            if user is None or user[0] == uid:
+                return pid
+    return None
 
 
 def _open_pidfd(pid: int) -> int | None:
@@ -78,20 +86,32 @@ class WorkerProcess:
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    def launch(cls, command: Sequence[str], cwd: str, env: Mapping[str, str], output: str) -> WorkerProcess:
+    def launch(
+        cls,
+        command: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        output: str,
+        account: Account | None = None,
+        stdin: int = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
+    ) -> WorkerProcess:
         """Start ``command`` in its own session, with stdout and stderr appended to ``output``.
 
-        Raises OSError, or any other exception of Popen. No process remains after an error.
+        ``account``: whose process it is, without any right of this one; None: the same user's. ``inherited``:
+        descriptors that stay open. Raises OSError, or any other exception of Popen. No process remains after an error.
         """
         with open_output(output) as out:
             child = subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
+                pass_fds=inherited,
+                **({} if account is None else _identity_of(account)),
             )
         try:
             return cls(child.pid, child)
@@ -164,6 +184,14 @@ class WorkerProcess:
         status = None if self._child is None else self._child.wait()
         self.close()
         on_exit(*describe_exit(status))
+
+
+def _identity_of(account: Account) -> dict[str, Any]:
+    """Return the arguments of Popen with which the child becomes another user, before it runs any of that user's code.
+
+    The change from user id 0 takes all capabilities from the child.
+    """
+    return {"user": account.uid, "group": account.gid, "extra_groups": account.groups, "umask": 0o077}
 
 
 def describe_exit(status: int | None) -> tuple[ExitKind, str]:

@@ -1,9 +1,9 @@
 """Profiles and thread stacks of a worker process, taken from outside with py-spy.
 
-py-spy is a separate program that reads the worker's memory, so it works on a hanging worker and costs a few percent
-while sampling. The kernel permits this to the same user, even with ``kernel.yama.ptrace_scope`` 1, because each worker
-names its supervisor as its permitted tracer (worker/ptrace.py). If the kernel refuses, the caller gets an error in one
-sentence, and the worker is not affected.
+py-spy is a separate program, run as the worker's user, that reads the worker's memory. So it works on a hanging worker
+and costs a few percent while sampling. The kernel permits this to the same user, even with ``kernel.yama.ptrace_scope``
+1, because each worker names its supervisor as its permitted tracer (worker/ptrace.py). If the kernel refuses, the
+caller gets an error in one sentence, and the worker is not affected.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tupletree._extras import SERVER
+from tupletree._process_table import user_of
 from tupletree.errors import ConflictError, UnavailableError, UsageError
 
+from .file_rights import give
 from .logs.files import PROFILE_SUFFIXES
 
 MAX_SECONDS: Final = 600.0
@@ -57,14 +59,15 @@ class Profiler:
             raise ConflictError("this worker is already being profiled; try again later")
         self._profiled.add(pid)
         path = directory / f"profile-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.{suffix}"
-        partial = path.with_suffix(".partial")
+        partial = directory.with_name(f"{directory.name}.{path.stem}.partial")  # where no worker writes
         try:
             arguments = ["record", "--pid", str(pid), "--duration", f"{max(1, round(seconds))}"]
             arguments += ["--rate", str(per_second), "--format", format, "--threads", "--output", str(partial)]
-            await _py_spy(arguments, seconds + _MORE_S)
+            await asyncio.to_thread(_create, partial, directory)
+            await _py_spy(pid, arguments, seconds + _MORE_S)
+            if not partial.stat().st_size:
+                raise UnavailableError("py-spy ended without a profile")
             os.replace(partial, path)
-        except FileNotFoundError:
-            raise UnavailableError("py-spy ended without a profile") from None
         finally:
             self._profiled.discard(pid)
             partial.unlink(missing_ok=True)
@@ -73,11 +76,21 @@ class Profiler:
 
     async def stacks(self, pid: int) -> str:
         """Return the current stack of each thread of a process. Raises UnavailableError."""
-        return (await _py_spy(["dump", "--pid", str(pid)], _STACKS_S)).decode(errors="replace")
+        return (await _py_spy(pid, ["dump", "--pid", str(pid)], _STACKS_S)).decode(errors="replace")
 
 
-async def _py_spy(arguments: list[str], timeout_s: float) -> bytes:
-    """Run py-spy and return its output. py-spy never outlives this call."""
+def _create(path: Path, directory: Path) -> None:
+    """Create a file for py-spy to write, which belongs to the owner of a worker's directory."""
+    path.touch(mode=0o600)
+    give(path, directory)
+
+
+async def _py_spy(pid: int, arguments: list[str], timeout_s: float) -> bytes:
+    """Run py-spy on a process, as the user of that process, and return its output. It never outlives this call."""
+    user = user_of(pid) if os.geteuid() == 0 else None
+    rights: dict[str, Any] = {}
+    if user is not None and user[0] != 0:
+        rights = {"user": user[0], "group": user[1], "extra_groups": []}
     process = await asyncio.create_subprocess_exec(
         _program(),
         *arguments,
@@ -85,6 +98,7 @@ async def _py_spy(arguments: list[str], timeout_s: float) -> bytes:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={"PATH": os.environ.get("PATH", ""), "RUST_BACKTRACE": "0"},
+        **rights,
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), timeout_s)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from tupletree._address import address_of
 from tupletree._log import event
 from tupletree.errors import ForbiddenError, NotFoundError, UnavailableError
 from tupletree.v1 import supervisor_pb2 as pb
@@ -20,9 +21,12 @@ from .logs.files import check_name, files_of, list_files, ports_in, topology_dir
 from .logs.search import DEFAULT_MATCHES, Match, Query, matcher, search
 from .logs.search import End as SearchEnd
 from .logs.tail import Start, tail
+from .memory_dumps import FORMAT as MEMORY
+from .memory_dumps import dump_memory
 from .profiler import DEFAULT_PER_SECOND, Profiler
-from .slot import Empty, Running, Slot, knows, live_worker, state_name
+from .slot import Empty, Running, Slot, live_worker, state_name
 from .slot_events import WorkerBeat
+from .slot_queries import knows
 from .slots import Slots, log
 
 MAX_SEARCHES: Final = 2  # running at the same time; further searches wait
@@ -34,13 +38,14 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     """One method per RPC of proto/tupletree/v1/supervisor.proto.
 
     Must not be served before the workers of an earlier supervisor process are adopted, because an unknown worker is
-    told to exit.
+    told to exit. ``host``: the name by which this machine's workers are called.
     """
 
     def __init__(
-        self, supervisor_id: str, slots: Slots, epoch: EpochFence, wake: Callable[[], None], logs_dir: str
+        self, supervisor_id: str, host: str, slots: Slots, epoch: EpochFence, wake: Callable[[], None], logs_dir: str
     ) -> None:
         self._supervisor_id = supervisor_id
+        self._host = host
         self._slots = slots
         self._epoch = epoch
         self._wake = wake
@@ -122,9 +127,11 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
     ) -> AsyncIterator[pb.ProfileWorkerReply]:
         pid = self._pid_of(request.topology_id, request.port)
         directory = self._log_dir(request.topology_id, request.port)
-        path = await self._profiler.profile(
-            pid, directory, request.seconds, request.format or "flamegraph", request.per_second or DEFAULT_PER_SECOND
-        )
+        if request.format == MEMORY:
+            path = await dump_memory(request.topology_id, address_of(self._host, request.port), directory)
+        else:
+            format, per_second = request.format or "flamegraph", request.per_second or DEFAULT_PER_SECOND
+            path = await self._profiler.profile(pid, directory, request.seconds, format, per_second)
         event(log, "worker.profiled", slot=request.port, topology=request.topology_id, pid=pid, file=path.name)
         yield pb.ProfileWorkerReply(file=path.name)
         async for piece in tail(directory, Start(), False, path.name):

@@ -15,6 +15,7 @@ Starting    WorkerBeat                                      Running
 Starting    WorkerExited                                    Delayed     RemovePresence, ForgetWorker (, ReportError)
 or Running  other or no work assigned, restart requested    Stopping    Terminate
             Ticked, no heartbeat for too long               Stopping    Terminate, ReportError
+            MemoryExceeded                                  Stopping    Terminate, ReportError; Kill with the next tick
 Stopping    Ticked, the shutdown time is over               Stopping    Kill, repeatedly
             WorkerExited                                    Delayed     RemovePresence, ForgetWorker
 
@@ -51,6 +52,7 @@ from .slot_events import (
     Launch,
     LaunchFailed,
     Localize,
+    MemoryExceeded,
     Overslept,
     PutPresence,
     RemovePresence,
@@ -150,8 +152,6 @@ class Slot:
 
 Step: TypeAlias = tuple[Slot, tuple[Effect, ...]]
 
-# ---- queries ----------------------------------------------------------------------------------------------------
-
 
 def state_name(slot: Slot) -> str:
     return type(slot.state).__name__.lower()
@@ -160,20 +160,6 @@ def state_name(slot: Slot) -> str:
 def live_worker(slot: Slot) -> Worker | None:
     """Return the worker if its process is known to be alive, else None."""
     return slot.state.worker if isinstance(slot.state, Starting | Running | Stopping) else None
-
-
-def knows(slot: Slot, worker_id: str) -> bool:
-    """True if a worker that sends heartbeats belongs to this slot."""
-    worker = live_worker(slot)
-    if worker is not None:
-        return worker.worker_id == worker_id
-    return isinstance(slot.state, Launching) and slot.state.worker_id == worker_id
-
-
-def bundles_in_use(slot: Slot) -> frozenset[str]:
-    """Return the digests of the bundles that a slot needs now or next."""
-    works = (slot.desired, None if isinstance(slot.state, Empty) else slot.state.work)
-    return frozenset(work.bundle_sha256 for work in works if work is not None)
 
 
 def next_deadline_s(slot: Slot) -> float | None:
@@ -211,8 +197,8 @@ def step(slot: Slot, event: Event, now_s: float) -> Step:
             return _beat(slot, event, now_s)
         case WorkerExited():
             return _exited(slot, event, now_s)
-        case RestartRequested():
-            return _restart_requested(slot, now_s)
+        case RestartRequested() | MemoryExceeded():
+            return _ended(slot, event, now_s)
         case Ticked():
             return _ticked(slot, now_s)
         case Overslept(seconds=seconds):
@@ -260,6 +246,8 @@ def _localized(slot: Slot, event: BundleReady | BundleFailed, now_s: float) -> S
     if isinstance(event, BundleReady):
         slot = replace(slot, misses=0, state=Launching(state.work, event.worker_id))
         return slot, (Launch(state.work, event.worker_id),)
+    if event.topology_id not in ("", state.work.topology_id):
+        return slot, ()  # another topology with this bundle, and with other blobs
     slot = replace(slot, misses=slot.misses + 1, last_exit=event.reason)
     slot, effects = _begin_after(slot, retry_delay_s(slot.misses), now_s)
     return slot, (ReportError(state.work, event.reason, is_failed_start=event.is_final), *effects)
@@ -327,7 +315,9 @@ def _exited(slot: Slot, event: WorkerExited, now_s: float) -> Step:
     return slot, (*gone, *reports, *effects)
 
 
-def _restart_requested(slot: Slot, now_s: float) -> Step:
+def _ended(slot: Slot, event: RestartRequested | MemoryExceeded, now_s: float) -> Step:
+    if isinstance(event, MemoryExceeded):
+        return _exceeded(slot, event, now_s)
     match slot.state:
         case Starting() | Running():
             return _stop(replace(slot, deaths=0), StopReason.REQUESTED, "a restart was requested", now_s)
@@ -358,6 +348,15 @@ def _ticked(slot: Slot, now_s: float) -> Step:
             return slot, ()
         case unreachable:
             assert_never(unreachable)
+
+
+def _exceeded(slot: Slot, event: MemoryExceeded, now_s: float) -> Step:
+    """Stop the worker without delay: while it ended, it could take the memory of others."""
+    if not isinstance(slot.state, Starting | Running) or slot.state.worker.worker_id != event.worker_id:
+        return slot, ()
+    slot, effects = _stop_for_fault(slot, StopReason.MEMORY, event.text, now_s)
+    state = slot.state
+    return (replace(slot, state=replace(state, kill_at_s=now_s)) if isinstance(state, Stopping) else slot), effects
 
 
 def _overslept(slot: Slot, seconds: float, now_s: float) -> Step:

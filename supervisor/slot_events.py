@@ -19,14 +19,16 @@ class StopReason(Enum):
     REQUESTED = "requested"
     START_TIMEOUT = "start_timeout"
     SILENT = "silent"
+    MEMORY = "memory"
 
 
 class ExitKind(Enum):
-    """The way in which a process ended by itself."""
+    """The way in which a process ended without the supervisor."""
 
     CLEAN = "clean"
     ERROR = "error"
     SIGNAL = "signal"
+    MEMORY = "memory"  # the kernel ended it for its memory
     UNKNOWN = "unknown"  # the process was adopted: another parent received the exit status
 
 
@@ -61,6 +63,7 @@ class BundleFailed:
     sha256: str
     reason: str
     is_final: bool = False  # the bundle itself is at fault
+    topology_id: str = ""  # whose blobs are at fault; "": every topology with this bundle
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,14 @@ class WorkerExited:
 
 
 @dataclass(frozen=True)
+class MemoryExceeded:
+    """The worker uses more memory than it was given. ``text``: how much, and by which components."""
+
+    worker_id: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RestartRequested:
     """An operator or nimbus has requested a restart of the worker."""
 
@@ -127,6 +138,7 @@ Event: TypeAlias = (
     | WorkerAdopted
     | WorkerBeat
     | WorkerExited
+    | MemoryExceeded
     | RestartRequested
     | Ticked
     | Overslept
@@ -137,7 +149,10 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True)
 class Localize:
-    """Fetch and unpack the bundle and build its environment. Answered by BundleReady or BundleFailed. Idempotent."""
+    """Fetch and unpack the bundle, build its environment, and fetch the blobs. Idempotent.
+
+    Answered by BundleReady or BundleFailed.
+    """
 
     work: LocalAssignment
 

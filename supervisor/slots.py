@@ -13,8 +13,9 @@ from tupletree._log import event as log_event
 from tupletree.errors import NotFoundError
 
 from .local_assignment import LocalAssignment
-from .slot import Empty, Limits, Slot, bundles_in_use, knows, live_worker, next_deadline_s, state_name, step
+from .slot import Empty, Limits, Slot, live_worker, next_deadline_s, state_name, step
 from .slot_events import Assigned, Effect, Event, Overslept, RestartRequested, Ticked, WorkerBeat
+from .slot_queries import knows, works_of
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,12 @@ class Slots:
         self.dispatch(port, RestartRequested())
 
     def bundles_in_use(self) -> frozenset[str]:
-        return frozenset().union(*(bundles_in_use(slot) for slot in self._slots.values()))
+        """Return the digests of the bundles that slots need now or next."""
+        return frozenset(work.bundle_sha256 for work in self.works())
+
+    def works(self) -> list[LocalAssignment]:
+        """Return the work of every slot, now and next."""
+        return [work for slot in self._slots.values() for work in works_of(slot)]
 
     def ports_kept(self, plan: Mapping[int, LocalAssignment | None], unread: Collection[str]) -> set[int]:
         """Return the slots that keep their work: nothing else is planned for them, and their topology is ``unread``, so

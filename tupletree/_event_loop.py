@@ -1,6 +1,6 @@
-"""The event loop of all async bolts of this process, on a thread of its own.
+"""The event loop of all async bolts of this process, on a thread of its own; a subclass is another such loop.
 
-This is never the worker's own loop: a coroutine that blocks delays other coroutines, but not heartbeats or tuples.
+The loop is never the worker's own loop: a coroutine that blocks delays other coroutines, but not heartbeats or tuples.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ T = TypeVar("T")
 class EventLoop:
     """A running event loop. ``acquire`` starts it for the first user, ``release`` ends it after the last."""
 
+    _name: ClassVar[str] = "async-bolts"
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _shared: ClassVar[EventLoop | None] = None
+
+    def __init_subclass__(cls, name: str) -> None:
+        """Give each subclass a loop of its own, on a thread of this name."""
+        cls._name, cls._lock, cls._shared = name, threading.Lock(), None
 
     def __init__(self) -> None:
         self._users = 0
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="async-bolts", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
         self._thread.start()
 
     @classmethod
@@ -39,7 +44,7 @@ class EventLoop:
             self._users -= 1
             if self._users:
                 return
-            EventLoop._shared = None
+            type(self)._shared = None
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tupletree.errors import UsageError
 
 SERVER: Final = "pip install 'tupletree[server]'"
+OBJECTSTORE: Final = "pip install 'tupletree[objectstore]'"
 PYARROW: Final = "pip install 'pyarrow>=18'"
 PYSPARK: Final = "pip install 'pyspark>=4.3,<4.4'"
 

@@ -13,7 +13,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tupletree.errors import ConfigError
+from tupletree.errors import ConfigError, UsageError
 
 MAX_DEPTH: Final = 50
 """Maximum nesting of lists and mappings in a configuration value."""
@@ -28,6 +28,8 @@ MAX_STREAMS: Final = 10_000
 MAX_INPUTS: Final = 10_000
 MAX_FIELDS: Final = 100_000
 MAX_INT: Final = 2**63 - 1
+MAX_TIMEOUT_S: Final = 1_000_000_000
+"""Maximum of the time that a caller waits; Python's locks wait for at most ten times as long."""
 
 _MAX_VALUES: Final = MAX_CONF_BYTES  # JSON of that size holds no more values; a few bytes of YAML aliases can
 _MAX_VARIABLE_BYTES: Final = 128 * 1024 - 1  # the limit of Linux, minus the trailing NUL
@@ -85,6 +87,12 @@ def path_fault(path: str) -> str | None:
     if not is_path or any(part in ("", ".", "..") for part in parts):
         return f"must be an absolute path of ZooKeeper such as '/tupletree', not {shown(path)}"
     return None
+
+
+def group_fault(value: object) -> str | None:
+    """Return the fault of the path of a control group, or None."""
+    is_path = isinstance(value, str) and path_fault(value) is None
+    return None if is_path else f"must be the absolute path of a control group such as '/tupletree', not {shown(value)}"
 
 
 def is_within(path: str, root: str) -> bool:
@@ -151,6 +159,29 @@ def environment_fault(environment: object) -> str | None:
         if size > _MAX_VARIABLE_BYTES:
             return f"{shown(name)} takes {size} bytes with its value; Linux allows {_MAX_VARIABLE_BYTES}"
     return None
+
+
+def autoscale_fault(bounds: Mapping[str, object]) -> str | None:
+    """Return the fault of a mapping that cannot be topology.autoscale, or None."""
+    for name, value in bounds.items():
+        if not isinstance(value, Mapping) or set(value) != {"min", "max"} or not all(map(_is_count, value.values())):
+            return f"{shown(name)} takes {{min: 2, max: 8}}, two whole numbers of at least 1, not {shown(value)}"
+        if value["min"] > value["max"]:
+            return f"{shown(name)} has min {value['min']}, which is more than its max {value['max']}: exchange them"
+    return None
+
+
+def check_timeout(timeout_s: object, *, may_be_zero: bool = False) -> None:
+    """Check the time for which a caller waits. Raises UsageError."""
+    number = timeout_s if isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) else -1
+    if 0 < number <= MAX_TIMEOUT_S or (may_be_zero and number == 0):
+        return
+    bounds = f"{'at least' if may_be_zero else 'more than'} 0 and at most {MAX_TIMEOUT_S}"
+    raise UsageError(f"timeout_s is {shown(timeout_s)}, expected a number of seconds, {bounds}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_TASKS
 
 
 def parse_conf(text: str, what: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Elsewhere, each function raises UsageError if psutil is not installed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 HAS_PROC: Final = os.path.exists("/proc/self/stat")
@@ -43,6 +43,34 @@ def command_lines() -> Iterator[tuple[int, list[str]]]:
                 yield pid, os.fsdecode(file.read()).split("\0")
         except OSError:
             continue  # it has ended, or belongs to another user
+
+
+def user_of(pid: int) -> tuple[int, int] | None:
+    """Return the user and the group id of a live process; None if there is no such process, or no /proc."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            uid, gid = (int(line.split()[1]) for line in file if line.startswith((b"Uid:", b"Gid:")))
+    except (OSError, ValueError):
+        return None
+    return uid, gid
+
+
+def resident_bytes(sessions: Collection[int]) -> dict[int, int]:
+    """Return the resident memory of the processes of each session, by the id of its first process. Needs /proc.
+
+    Memory that processes share counts for each of them.
+    """
+    found: dict[int, int] = {}
+    for pid in (name for name in os.listdir("/proc") if name.isdecimal()):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()  # session is field 6, rss in pages field 24
+        except OSError:
+            continue  # it has ended
+        session = int(fields[3])
+        if session in sessions:
+            found[session] = found.get(session, 0) + int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return found
 
 
 def is_stopped(pid: int) -> bool:

@@ -2,15 +2,24 @@
 cimport cython
 
 cdef class Lane:
-    cdef public object position, positions
-    cdef public bint is_ordered
+    cdef public object position
+    cdef public bint is_ordered, has_ended
     cdef public long long finished, begun
-    cdef public set live
+    cdef bytearray _flags
+    cdef object _positions
+
+    @cython.locals(number=cython.longlong, size=cython.longlong)
+    cpdef long long add(self, position) except -1
+    @cython.locals(flags=bytearray, mask=cython.longlong, begun=cython.longlong)
+    cpdef finish(self, long long number)
+    cdef _fill(self)
 
 @cython.final
 cdef class Pending:
-    cdef public object target, row, stream, id, reason
+    cdef public object target, row, stream, reason
+    cdef object _id
     cdef public long long number, attempts
+    cdef public bint is_done
     cdef public double due_s
     cdef public Lane lane
 
@@ -25,7 +34,6 @@ cdef class Replay:
     cdef Py_ssize_t _count
 
     cpdef Pending begin(self, row, stream, id=*, position=*, Lane lane=*)
-    @cython.locals(lane=Lane, number=cython.longlong, live=set)
     cpdef bint done(self, Pending pending) except -1
     cpdef bint failed(self, Pending pending, reason, double now_s) except -1
     cpdef bint count_attempt(self, Pending pending, reason) except -1

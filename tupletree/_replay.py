@@ -36,6 +36,7 @@ MAX_WAITING: Final = 100_000
 """The number of waiting messages from which on no new ones are read: their rows are stored, and all may fail."""
 
 _FIRST_ATTEMPTS: Final = range(1, 16)
+_FIRST_FLAGS: Final = 64
 
 
 class Lane:
@@ -43,40 +44,90 @@ class Lane:
 
     Attributes:
         position: the position up to which all messages are done. May be read by any thread.
-        finished: the number of messages in the prefix that is done; 0 in a lane without order.
+        begun: the number of messages so far.
+        finished: the number of messages in the prefix that is done; without order, of those done.
         is_ordered: false if the source has no positions.
+        has_ended: true after ``end``.
     """
 
-    __slots__ = ("begun", "finished", "is_ordered", "live", "position", "positions")
+    __slots__ = ("_flags", "_positions", "begun", "finished", "has_ended", "is_ordered", "position")
 
     def __init__(self, position: Any = None, *, is_ordered: bool = True) -> None:
         self.position = position
         self.is_ordered = is_ordered
+        self.has_ended = False
         self.finished = 0
         self.begun = 0
-        self.live: set[int] = set()  # numbers of messages that are not done
-        self.positions: deque[Any] = deque()  # from the first message not done; cheap for the garbage collector
+        # A ring: 1 for each message that is done, from the first that is not. A message may wait for minutes while a
+        # million later ones are done: a byte for each stays in the processor's caches, an entry of a set does not.
+        self._flags = bytearray(_FIRST_FLAGS)
+        # From the first message that is not done; empty as long as none has a position.
+        self._positions: deque[Any] = deque()
 
     def __len__(self) -> int:
         """The number of messages from the oldest that is not done to the newest; without order, of those not done."""
-        return len(self.positions) if self.is_ordered else len(self.live)
+        return self.begun - self.finished
 
     @property
     def newest(self) -> Any:
         """The position after the newest message."""
-        return self.positions[len(self.positions) - 1] if self.positions else self.position
+        return self._positions[len(self._positions) - 1] if self._positions else self.position
 
     def skip_to(self, position: Any) -> None:
         """Record that no message comes before a position."""
-        if self.positions:
-            self.positions[len(self.positions) - 1] = position
-        else:
+        if self.begun == self.finished:
             self.position = position
+            return
+        self._fill()
+        self._positions[len(self._positions) - 1] = position
+
+    def add(self, position: Any) -> int:
+        """Add a message and return its number, from 0."""
+        number = self.begun
+        if self.is_ordered:
+            if position is not None or self._positions:
+                self._fill()
+                self._positions.append(position)
+            size = len(self._flags)
+            if number - self.finished == size:
+                self._flags = self._flags * 2  # each message is found at its number modulo the new size as well
+                size *= 2
+            self._flags[number & (size - 1)] = 0
+        self.begun = number + 1
+        return number
+
+    def finish(self, number: int) -> None:
+        """Record that a message is done, once."""
+        if not self.is_ordered:
+            self.finished += 1
+            return
+        flags = self._flags
+        mask = len(flags) - 1
+        if number != self.finished:
+            flags[number & mask] = 1
+            return
+        begun = self.begun
+        while True:
+            number += 1
+            if self._positions:
+                position = self._positions.popleft()
+                if position is not None:
+                    self.position = position
+            if number == begun or not flags[number & mask]:
+                break
+        self.finished = number
 
     def end(self) -> None:
         """Forget all messages. Their acks and fails are ignored."""
-        self.live.clear()
-        self.positions.clear()
+        self.has_ended = True
+        self.begun = self.finished
+        self._flags = bytearray(_FIRST_FLAGS)
+        self._positions.clear()
+
+    def _fill(self) -> None:
+        """Add an unknown position of each message, unless they have positions."""
+        if not self._positions:
+            self._positions.extend([None] * (self.begun - self.finished))
 
 
 class Pending:
@@ -85,7 +136,7 @@ class Pending:
     ``attempts``: the number that failed. ``target``: the task of a direct emit. ``due_s``: when its pause is over.
     """
 
-    __slots__ = ("attempts", "due_s", "id", "lane", "number", "reason", "row", "stream", "target")
+    __slots__ = ("_id", "attempts", "due_s", "is_done", "lane", "number", "reason", "row", "stream", "target")
 
     def __init__(self, number: int, lane: Lane, row: Sequence[Any] | None, stream: str, id: Any) -> None:
         self.target: int | None = None
@@ -93,14 +144,24 @@ class Pending:
         self.lane = lane
         self.row = row
         self.stream = stream
-        self.id = id
+        self._id = id
+        self.is_done = False
         self.attempts = 0
         self.due_s = 0.0
         self.reason: FailReason | None = None
 
+    @property
+    def id(self) -> Any:
+        """The id of the message, by default its number. Not stored then: an object less for each message."""
+        return self.number if self._id is None else self._id
+
+    @id.setter
+    def id(self, id: Any) -> None:
+        self._id = id
+
     def is_live(self) -> bool:
         """Return true if the message is not done, and its lane has not ended."""
-        return self.number in self.lane.live
+        return not (self.is_done or self.lane.has_ended)
 
     def __repr__(self) -> str:
         return repr(self.id)
@@ -141,30 +202,16 @@ class Replay:
         """Add a message that is about to be emitted. Without an id, the message gets its number, from 0, as id."""
         if lane is None:
             lane = self.lane
-        number = lane.begun
-        lane.begun = number + 1
-        lane.live.add(number)
-        if lane.is_ordered:
-            lane.positions.append(position)
-        return Pending(number, lane, row, stream, number if id is None else id)
+        number = lane.add(position)
+        return Pending(number, lane, row, stream, id)
 
     def done(self, pending: Pending) -> bool:
         """Record that a message is processed. Return false if it was done already, or its lane has ended."""
-        lane, number = pending.lane, pending.number
-        live = lane.live
-        if number not in live:
+        if not pending.is_live():
             return False
+        pending.is_done = True
         pending.row = None
-        live.remove(number)
-        if number != lane.finished or not lane.is_ordered:
-            return True
-        positions = lane.positions
-        while positions and number not in live:
-            position = positions.popleft()
-            number += 1
-            if position is not None:
-                lane.position = position
-        lane.finished = number
+        pending.lane.finish(pending.number)
         return True
 
     def failed(self, pending: Pending, reason: FailReason | None, now_s: float) -> bool:
@@ -230,7 +277,7 @@ class Replay:
     def end(self, lane: Lane) -> None:
         """Forget the messages of a lane."""
         lane.end()
-        live = ((pause_s, deque(filter(Pending.is_live, queue))) for pause_s, queue in self._queues.items())
+        live = ((pause_s, deque(one for one in queue if one.is_live())) for pause_s, queue in self._queues.items())
         self._queues = {pause_s: queue for pause_s, queue in live if queue}
         self._count = sum(map(len, self._queues.values()))
         self._heads = [(queue[0].due_s, pause_s) for pause_s, queue in self._queues.items()]

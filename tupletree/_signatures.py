@@ -80,7 +80,7 @@ _JOIN = "a join has its own; define join"
 
 CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.component.Component": _kind(
-        nothing="declare_output_fields setup teardown", values="component_configuration"
+        nothing="declare_output_fields setup teardown blob_updated", values="component_configuration"
     ),
     "tupletree.component.Spout": _kind(
         nothing="open close activate deactivate ack fail restore_state",
@@ -156,7 +156,10 @@ CALLED: Final[Mapping[str, Kind]] = {
     "tupletree.transactional.bolts.BatchBolt": _kind(
         nothing="prepare",
         yields="execute finish_batch",
-        unused={"teardown": "the object of a batch is dropped without a further call"},
+        unused={
+            "teardown": "the object of a batch is dropped without a further call",
+            "blob_updated": "each batch has an object of its own: open the blob in prepare",
+        },
     ),
     "tupletree.transactional.spouts.SpoutCoordinator": _kind(nothing="close", values="is_ready lag"),
     "tupletree.transactional.spouts.TransactionCoordinator": _kind(values="initialize_transaction"),

@@ -60,6 +60,14 @@ class SpoutCollector:
         """Show an error in ``tupletree errors`` and continue."""
         raise NotImplementedError
 
+    def has_room(self) -> bool:
+        """Return true if the present call of ``next_tuple`` may emit more.
+
+        A spout that has many tuples at hand saves calls if it emits until this is false. Emitting once per call, or
+        more than there is room for, is right as well: then ``topology.max.spout.pending`` is exceeded by as much.
+        """
+        return False
+
     @property
     def pending(self) -> int:
         """The number of tracked tuples of this task that are neither acked nor failed yet."""

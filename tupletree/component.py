@@ -81,6 +81,15 @@ class Component:
     def teardown(self) -> None:
         """Called at an orderly shutdown, before ``close`` or ``cleanup``. Not guaranteed: a worker can be killed."""
 
+    def blob_updated(self, name: str, path: str) -> None:
+        """Called when a blob of ``topology.blobstore.map`` has a new version: load it here.
+
+        ``name``: the local name. ``path``: the new version, complete; ``self.context.blob(name)`` returns it as well.
+        Called on the task's own thread between two tuples, from ``setup`` on, and not with ``workerRestart``. Versions
+        that follow each other quickly can be passed over, but never the newest. An exception is reported as an error of
+        the component, which then goes on with what it has.
+        """
+
     def declare_output_fields(self, declarer: Any) -> None:
         """Declare the output streams; by default those in ``outputs``. Called at build time."""
         declarer.declare_outputs(self.outputs)
@@ -240,8 +249,9 @@ class StatefulBolt(Bolt):
             ``default_factory = int``, ``self.state[word] += 1`` counts. None: a missing key is a KeyError.
         needs_positions: True if every spout before the bolt must be positioned: others are refused at build time.
         is_divisible: True if the keys of the state are values of the fields grouping, or ``values_of_key`` tells these:
-            the number of tasks can then change. None: each key is checked when it changes; one task cannot become
-            several then, since with one task every key is where it belongs. False: the number of tasks is fixed.
+            the number of tasks can then change, and a question for a key can be for one task. None: each key is checked
+            when the number changes; one task cannot become several then, since with one task every key is where it
+            belongs. False: the number of tasks is fixed.
         state_version: raise it when the values of the state change their form, and define ``migrate_value``.
     """
 

@@ -5,10 +5,11 @@ from __future__ import annotations  # pure
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tupletree._source_progress import SourceProgress
 from tupletree._wire.latency import BOUNDS_S
+from tupletree.errors import UsageError
 from tupletree.metrics import MAX_METRICS, Counter, Gauge, Histogram, Kind, Registered, Snapshot, Timer, check_name
 
 T = TypeVar("T")
@@ -17,6 +18,17 @@ USER_PREFIX = "tupletree_user_"
 Status = Callable[[], Mapping[str, Any]]
 Share = Callable[[str, Callable[[], Any], Callable[[Any], object] | None], Any]
 """Returns the object of a name, made by a function if it is not there yet; see ``TopologyContext.shared``."""
+
+
+FindBlob = Callable[[str], str]
+"""Returns the path of the newest version of a blob, by its local name."""
+
+
+class Hook(Protocol):
+    """The part of a TaskHook (tupletree/hooks.py) by which contexts know one."""
+
+    def cleanup(self) -> None:
+        """Called last."""
 
 
 class TopologyContext:
@@ -55,6 +67,7 @@ class TopologyContext:
         conf: Mapping[str, Any],
         source_fields: Mapping[tuple[str, str], Sequence[str]] | None = None,
         share: Share | None = None,
+        find_blob: FindBlob | None = None,
     ) -> None:
         self.topology_id = topology_id
         self.component_id = component_id
@@ -74,7 +87,11 @@ class TopologyContext:
         self.unix_clock: Callable[[], float] = _no_clock
         self.polled_s = math.inf  # for spouts: when the present row of ``next_tuple`` calls began, by ``clock``
         self.source_progress: SourceProgress | None = None  # of a spout whose chain sends its progress in event time
+        self.begin_hooks: Callable[[], None] = _no_hooks  # prepares the task hooks of the configuration
+        self.end_hooks: Callable[[], None] = _no_hooks
+        self._add_hook: Callable[[Hook], None] = _ignore_hook
         self._share = share or _alone()
+        self._find_blob = find_blob or _no_blobs
         self._tasks = tasks  # shared by all contexts: one copy per context would need quadratic memory
 
     def renewed(self) -> TopologyContext:
@@ -118,6 +135,37 @@ class TopologyContext:
         """
         found: T = self._share(name, make, close)
         return found
+
+    def blob(self, name: str) -> str:
+        """Return the path of a blob on this machine, by its local name in ``topology.blobstore.map``.
+
+            def setup(self):
+                self.model = load(self.context.blob("model.bin"))
+
+        The path leads to the newest version that is complete here: a file, or a directory if the blob is to be
+        uncompressed. What it leads to never changes; a newer version has another path, which ``blob_updated`` tells.
+        An old version is removed some minutes after the worker has a newer one, so ask again instead of keeping the
+        path. May be called from any thread.
+
+        Raises:
+            UsageError: the topology names no blob with that local name.
+        """
+        return self._find_blob(name)
+
+    def add_task_hook(self, hook: Hook) -> None:
+        """Let a hook see what this task does from now on. Its class extends ``tupletree.hooks.TaskHook``.
+
+        Call in ``setup``, ``open`` or ``prepare``. The hook's ``prepare`` is called at once. Outside a worker, as in
+        ``run_bolt``, the hook is ignored. docs/guides/hooks.md.
+
+        Raises:
+            UsageError: the object is no TaskHook.
+        """
+        self._add_hook(hook)
+
+    def attach_hooks(self, begin: Callable[[], None], add: Callable[[Hook], None], end: Callable[[], None]) -> None:
+        """Set how hooks begin, are added and end. Called by the worker."""
+        self.begin_hooks, self._add_hook, self.end_hooks = begin, add, end
 
     def register_metric(self, name: str, read: Metric, help: str = "") -> None:
         """Expose a value of this task on the worker's ``/metrics`` as the gauge ``tupletree_user_<name>``.
@@ -194,6 +242,18 @@ def _alone() -> Share:
         return kept[name]
 
     return share
+
+
+def _no_blobs(name: str) -> str:
+    raise UsageError(f"there is no blob with the local name {name!r} outside of a worker")
+
+
+def _no_hooks() -> None:
+    pass
+
+
+def _ignore_hook(hook: Hook) -> None:
+    pass
 
 
 def _never() -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations  # pure
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, Self, get_type_hints
 
-from tupletree._chained import Chained
+from tupletree._definition import Definition, Input
 from tupletree._signatures import check_calls
 from tupletree.backoff import Backoff
 from tupletree.config import validate_component
@@ -21,53 +20,9 @@ from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer, Stream
 from tupletree.replaying_spout import LETTER_FIELDS, LETTERS, ReplayingSpout
 from tupletree.retrying_spout import RetryingSpout
 from tupletree.tuples import record_fields
-from tupletree.v1.topology_pb2 import ComponentKind, GroupingKind
+from tupletree.v1.topology_pb2 import GroupingKind
 
 _WITH_FIELDS = (GroupingKind.GROUPING_KIND_FIELDS, GroupingKind.GROUPING_KIND_PARTIAL_KEY)
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A bolt's subscription to one stream of a component."""
-
-    source: str
-    stream: str
-    grouping: GroupingKind
-    fields: tuple[str, ...] = ()
-    custom: Any = None
-
-
-@dataclass(slots=True)
-class Definition:
-    """One component as the builder knows it."""
-
-    id: str
-    kind: ComponentKind
-    component: Any
-    parallelism: int
-    outputs: Mapping[str, Stream]
-    inputs: list[Input] = field(default_factory=list)
-    conf: dict[str, Any] = field(default_factory=dict)
-    chained: Chained | None = None
-    """The chain that the rows of a spout pass before they are emitted (_chained.py)."""
-
-    @property
-    def sent(self) -> Any:
-        """The object that each task gets a copy of: the component, or a pair of the component and its chain."""
-        return self.component if self.chained is None else (self.component, self.chained)
-
-    @property
-    def title(self) -> str:
-        """The component's name in error messages: ``bolt 'count'``."""
-        return f"{'spout' if self.kind == ComponentKind.COMPONENT_KIND_SPOUT else 'bolt'} '{self.id}'"
-
-    @property
-    def tasks(self) -> int:
-        return int(self.conf.get("topology.tasks") or self.parallelism)
-
-    def copy(self) -> Definition:
-        """Return a copy that later builder calls do not change. The component itself is shared."""
-        return replace(self, inputs=list(self.inputs), conf=dict(self.conf))
 
 
 Lookup = Callable[[str], Definition | None]
@@ -99,6 +54,19 @@ class ComponentDeclarer:
     def set_blocking(self, on: bool = True) -> Self:
         """Give each executor its own thread, for a component that sleeps or waits."""
         return self.add_configuration("topology.blocking", on)
+
+    def set_cpu_load(self, percent: float) -> Self:
+        """Set the processor time that each executor needs, in percent of a processor, for the resource scheduler."""
+        return self.add_configuration("topology.component.cpu.pcore.percent", percent)
+
+    def set_memory_load(self, megabytes: float) -> Self:
+        """Set the memory that each executor needs, for the resource scheduler. Workers are ended far beyond."""
+        return self.add_configuration("topology.component.resources.onheap.memory.mb", megabytes)
+
+    def add_resource(self, name: str, amount: float) -> Self:
+        """Add a named resource, such as "gpu", of which each executor needs ``amount``: for the resource scheduler."""
+        known = self._definition.conf.get("topology.component.resources.map", {})
+        return self.add_configuration("topology.component.resources.map", {**known, name: amount})
 
     def add_configuration(self, key: str, value: Any) -> Self:
         """Set one key of the component's own configuration."""

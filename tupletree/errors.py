@@ -35,7 +35,7 @@ class ConfigError(UsageError):
 
 
 class NotFoundError(UsageError):
-    """There is no topology, component, log or blob with that name."""
+    """There is no topology, component, log, blob or namespace of trees with that name, or no longer."""
 
 
 class NameInUseError(UsageError):
@@ -130,7 +130,7 @@ class NoNimbusError(UnavailableError):
 
 
 class OverloadedError(UnavailableError):
-    """The peer has as many requests as it accepts, and has refused this one; call again later."""
+    """The peer has as many requests or open trees as it accepts, and has refused this one; call again later."""
 
 
 class DRPCError(TupletreeError):

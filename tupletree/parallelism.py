@@ -1,4 +1,4 @@
-"""Numbers of tasks and executors of a topology, and the task ids that each executor runs.
+"""Numbers of tasks and executors of a topology, what executors need, and the task ids that each runs.
 
 Tasks are the copies of a component that hold state; each executor runs one or more tasks. Task ids start at 1 and are
 assigned component by component, ascending by component id::
@@ -88,3 +88,16 @@ def executors_of_record(record: topology_pb2.TopologyRecord) -> list[ExecutorTas
 
 def _own_conf(component: topology_pb2.ComponentSpec) -> dict[str, Any]:
     return json.loads(component.conf_json) if component.conf_json else {}
+
+
+def component_needs(spec: topology_pb2.TopologySpec, conf: Mapping[str, Any]) -> dict[str, topology_pb2.ComponentNeeds]:
+    """Return the resources that each executor needs, by component. A component's own keys override the topology's."""
+    needs = {}
+    for component in spec.components:
+        merged = {**conf, **_own_conf(component)}
+        needs[component.id] = topology_pb2.ComponentNeeds(
+            cpu_percent=merged["topology.component.cpu.pcore.percent"],
+            memory_mb=merged["topology.component.resources.onheap.memory.mb"],
+            resources=merged["topology.component.resources.map"],
+        )
+    return needs

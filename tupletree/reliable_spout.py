@@ -140,13 +140,14 @@ class ReliableSpout(ReplayingSpout):
             self._read_rows += 1
             if not isinstance(read, Message):
                 self._send(replay.begin(read, DEFAULT_STREAM))
+            else:
+                if read.id is not None or read.position is not None:
+                    self._is_counted = False
+                if read.position is not None:
+                    self._last = read.position
+                self._send(replay.begin(read.row, read.stream, read.id, read.position))
+            if not (self.collector.has_room() and replay.may_read(self.max_ahead)):
                 return
-            if read.id is not None or read.position is not None:
-                self._is_counted = False
-            if read.position is not None:
-                self._last = read.position
-            self._send(replay.begin(read.row, read.stream, read.id, read.position))
-            return
         self._is_at_end = True
 
     @property

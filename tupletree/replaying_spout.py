@@ -63,14 +63,17 @@ class ReplayingSpout(Spout):
         return (pending.target,)
 
     def _send_due(self) -> bool:
-        """Emit one message whose pause is over; return false if there is none."""
+        """Emit messages whose pause is over, as many as there is room for; return false if there is none."""
         replay = self._replay if self._kept is None else self._kept
         if replay.due_s > self.context.polled_s or replay.due_s == math.inf:  # no clock for each tuple
             return False
-        pending = replay.pop_due(self.context.clock())
+        now_s, has_room = self.context.clock(), self.collector.has_room
+        pending = replay.pop_due(now_s)
         if pending is None:
             return False
-        self._send(pending)
+        while pending is not None:
+            self._send(pending)
+            pending = replay.pop_due(now_s) if has_room() else None
         return True
 
     def _finish(self, pending: Pending) -> None:
@@ -79,6 +82,9 @@ class ReplayingSpout(Spout):
 
     def ack(self, msg_id: Any) -> None:
         """Called by the framework when the tree of a message is complete."""
+        self._end(msg_id)
+
+    def _end(self, msg_id: Any) -> None:
         replay = self._replay if self._kept is None else self._kept
         if replay.done(msg_id):
             self._finish(msg_id)
@@ -107,7 +113,7 @@ class ReplayingSpout(Spout):
             self.collector.report_error(
                 GivenUpError(f"message {pending!r} {failed} and is given up; last failure in {why}", why)
             )
-            self.ack(pending)
+            self._end(pending)
             return
         id = pending.id if isinstance(pending.id, (str, bytes, int)) else repr(pending.id)
         pending.row = [

@@ -69,6 +69,9 @@ class RetryingSpout(ReplayingSpout):
     def teardown(self) -> None:
         self.spout.teardown()
 
+    def blob_updated(self, name: str, path: str) -> None:
+        self.spout.blob_updated(name, path)
+
     def close(self) -> None:
         self.spout.close()
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from tupletree import _pickling
 from tupletree._chained import ChainedSpout
+from tupletree._definition import Definition, Input
 from tupletree._limits import MAX_TASKS, component_id_fault, shown
 from tupletree._signatures import check_calls
 from tupletree._stored_states import has_known_keys, is_divisible, keeps_state, state_form
@@ -35,13 +36,12 @@ from tupletree.config import encode_conf
 from tupletree.declarer import (
     BoltDeclarer,
     ComponentDeclarer,
-    Definition,
-    Input,
     SpoutDeclarer,
     check_input,
     check_sides,
 )
 from tupletree.errors import ConfigError, TopologyError, UsageError
+from tupletree.hooks import WorkerHook
 from tupletree.outputs import RESERVED_PREFIXES, DirectFields, FieldsDeclarer, Stream, direct
 from tupletree.parallelism import executor_counts, executors_of, task_counts, task_ranges, tasks_of
 from tupletree.v1 import topology_pb2
@@ -76,9 +76,15 @@ class Topology:
         conf: settings that the topology needs, unless others are given when it is submitted.
     """
 
-    def __init__(self, components: Mapping[str, Definition], conf: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        components: Mapping[str, Definition],
+        conf: Mapping[str, Any] | None = None,
+        worker_hooks: Sequence[WorkerHook] = (),
+    ) -> None:
         self.components = dict(sorted(components.items()))
         self.conf: dict[str, Any] = dict(conf or {})
+        self.worker_hooks = tuple(worker_hooks)
 
     def spec(self) -> topology_pb2.TopologySpec:
         """Return the topology as sent to the cluster, with each component pickled in its current state.
@@ -88,7 +94,8 @@ class Topology:
         """
         references = class_references()
         return topology_pb2.TopologySpec(
-            components=[_encode(component, references) for component in self.components.values()]
+            components=[_encode(component, references) for component in self.components.values()],
+            worker_hooks=[_pickling.dumps(hook) for hook in self.worker_hooks],
         )
 
     def outline(self) -> topology_pb2.TopologySpec:
@@ -115,7 +122,7 @@ class Topology:
             _check_kind(component_id, component, old.kind)
             check_calls(old.title, component_id, component)
             components[component_id] = dataclasses.replace(old.copy(), component=component)
-        return Topology(components, self.conf)
+        return Topology(components, self.conf, self.worker_hooks)
 
 
 class TopologyBuilder:
@@ -123,6 +130,7 @@ class TopologyBuilder:
 
     def __init__(self) -> None:
         self._components: dict[str, Definition] = {}
+        self._worker_hooks: list[WorkerHook] = []
 
     def set_spout(self, component_id: str, spout: Spout, parallelism: int = 1) -> SpoutDeclarer:
         """Add a spout that runs with ``parallelism`` executors.
@@ -143,6 +151,26 @@ class TopologyBuilder:
         definition = self._add(component_id, bolt, parallelism, ComponentKind.COMPONENT_KIND_BOLT)
         return BoltDeclarer(definition, self._components.get)
 
+    def add_worker_hook(self, hook: WorkerHook) -> None:
+        """Add a hook, of which each worker of the topology starts and shuts down a copy (docs/guides/hooks.md).
+
+        Raises:
+            TopologyError: the object is not a WorkerHook, or cannot be pickled.
+        """
+        if not isinstance(hook, WorkerHook):
+            raise TopologyError(
+                f"add_worker_hook takes an object of a class that extends WorkerHook, not {shown(hook)}",
+                field="worker_hooks",
+            )
+        error = _pickle_error(hook)
+        if error is not None:
+            raise TopologyError(
+                f"worker hook {type(hook).__name__} cannot be copied to the workers: {error}; create what cannot be "
+                "pickled in start",
+                field="worker_hooks",
+            ) from error
+        self._worker_hooks.append(hook)
+
     def create_topology(self) -> Topology:
         """Run the remaining checks and return the topology.
 
@@ -161,7 +189,7 @@ class TopologyBuilder:
             from tupletree._checkpoints.wiring import with_checkpoints  # needed by stateful topologies only
 
             components = with_checkpoints(components)
-        return Topology(components)
+        return Topology(components, worker_hooks=self._worker_hooks)
 
     def _add(self, component_id: str, component: Any, parallelism: int, kind: ComponentKind) -> Definition:
         _check_id(component_id)
@@ -290,6 +318,7 @@ def _encode(definition: Definition, references: Sequence[str | bytes] | None = N
         checks_keys=isinstance(definition.component, StatefulBolt) and not has_known_keys(definition.component),
         state_form=state_form(definition.component),
         state_version=definition.component.state_version if isinstance(definition.component, StatefulBolt) else 0,
+        is_blocking=bool(definition.component.blocking),
         outputs=[
             topology_pb2.StreamSpec(id=stream.id, fields=stream.fields, direct=stream.direct)
             for stream in definition.outputs.values()

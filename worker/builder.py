@@ -14,11 +14,13 @@ import cloudpickle
 
 from tupletree._checkpoints.settings import SAVEPOINT, state_id
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
+from tupletree._named_classes import made_of
 from tupletree.component import BasicBolt, Bolt, Spout, TopologyContext
 from tupletree.config import component_conf
 from tupletree.errors import TopologyError
 from tupletree.grouping import CustomGrouping
-from tupletree.outputs import CHECKPOINT_STREAM
+from tupletree.hooks import TaskHook
+from tupletree.outputs import CHECKPOINT_STREAM, RESERVED_PREFIXES
 from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin, relate
 from tupletree.v1 import topology_pb2
@@ -35,13 +37,16 @@ from .execution.balancer import Balancer
 from .execution.bolt_executor import BoltExecutor
 from .execution.executor import Deliver, Executor
 from .execution.inbox import ACKERS, Gate, Inbox
+from .execution.locality import LocalityBounds
 from .execution.spout_executor import SpoutExecutor
+from .hooks.task_hooks import KEY as AUTO_HOOKS
+from .hooks.task_hooks import TaskHooks
 from .plan import Plan, context_of, loaded
 
 if TYPE_CHECKING:
     from tupletree._checkpoints.record import Checkpoint
 
-    from .checkpoint.redistribution import Part
+    from .checkpoint.contents import Part
 
 Kind = topology_pb2.GroupingKind
 
@@ -149,7 +154,8 @@ def _make_executor(
     built.follow_conf = functools.partial(_follow_conf, plan, conf, own, built)
     built.wait_for(plan.tasks_of(plan.graph.waits_for(component)))
     if not plan.conf["topology.disable.loadaware.messaging"]:
-        built.balance(Balancer(tasks, gate.loads, clock), _passable(plan, component, tasks[0]))
+        balancer = Balancer(tasks, gate.loads, clock, plan.local_tasks, LocalityBounds.of(plan.conf))
+        built.balance(balancer, _passable(plan, component, tasks[0]))
     if built.is_source:
         built.downstream = plan.graph.downstream(component)
     built.is_blocking = bool(conf["topology.blocking"]) or any(task.is_declared_blocking for task in tasks)
@@ -217,6 +223,8 @@ def _build_task(plan: Plan, component: topology_pb2.ComponentSpec, conf: Mapping
     else:
         raise TopologyError(f"component {component.id!r} is neither a spout nor a bolt", component=component.id)
     task.remake = functools.partial(cloudpickle.loads, component.object)
+    if not component.id.startswith(RESERVED_PREFIXES):
+        TaskHooks(task, made_of(AUTO_HOOKS, conf[AUTO_HOOKS] or (), TaskHook))
     if component.id == CHECKPOINT_SPOUT:
         user_object.move_states = functools.partial(_move_states, plan)
         user_object.restore_states = functools.partial(_restore_states, plan)
@@ -240,7 +248,7 @@ def _restore_states(plan: Plan, stored: Checkpoint, tasks: Mapping[str, int]) ->
 
 def _part(plan: Plan, component_id: str) -> Part:
     """Load a component whose states are divided anew. Raises TopologyError if it cannot be unpickled here."""
-    from .checkpoint.redistribution import Part
+    from .checkpoint.contents import Part
 
     component = next(one for one in plan.spec.components if one.id == component_id)
     conf = component_conf(plan.conf, json.loads(component.conf_json or "{}"))
@@ -248,7 +256,7 @@ def _part(plan: Plan, component_id: str) -> Part:
     return Part(
         user_object[0] if type(user_object) is tuple else user_object,  # a spout with a chain
         context_of(plan, component, conf, plan.tasks[component_id][0]),
-        [list(item.fields) for item in component.inputs if item.grouping == Kind.GROUPING_KIND_FIELDS],
+        plan.fields_groupings(component_id),
     )
 
 

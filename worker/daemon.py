@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
 import logging
 import random
@@ -23,18 +22,16 @@ from tupletree._compiled import CHOICE, NOT_COMPILED, cost_of
 from tupletree._coord.store import Store
 from tupletree._daemon.announce import announce
 from tupletree._daemon.health import Readiness
-from tupletree._daemon.http import HttpServer
 from tupletree._daemon.task_group import TaskGroup
 from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
-from tupletree._rpc.server import RpcServer, start_server
-from tupletree._wire.names import topology_name
 from tupletree.bundle import load_spec
 from tupletree.errors import InternalError, TaskFailedError, TopologyError, TupletreeError, UnavailableError, UsageError
 from tupletree.parallelism import tasks_of
-from tupletree.v1 import acker_pb2, topology_pb2, worker_pb2_grpc
+from tupletree.v1 import acker_pb2, topology_pb2
 
 from .assignment_view import AssignmentView, has_place, view
+from .blobs import LinkedBlobs
 from .control_messages import WorkerLost
 from .core.task import Environment
 from .debugging.controller import DebugController
@@ -47,13 +44,14 @@ from .network.peer_links import PeerLinkContext, PeerLinks
 from .network.transfer import Transfer
 from .plan import Plan
 from .reporting.heartbeats import ErrorThrottle, Reporter, component_error, store_error
-from .reporting.metrics import About, Links, registry
+from .servers import Parts, listen
 from .service import WorkerService
 
 log = logging.getLogger(__name__)
 
 WATCHDOG_S = 0.05
 SNAPSHOT_S = 10.0  # the longest time between two snapshots, even if no watch fires
+OUTDATED_S = 20.0  # without a snapshot for this long, clients of states are sent to nimbus
 RETRY_S = 1.0
 CLOSE_S = 2.0
 DRAIN_S = 0.5
@@ -132,8 +130,10 @@ class Worker:
         self._unwanted = asyncio.Event()
         self._known_workers: frozenset[str] = frozenset()
         self._was_ready = False
+        self._seen_s = 0.0  # when the assignment was last read
         self._view: AssignmentView | None = None  # none is applied before the components are open
         self._tasks = TaskGroup()
+        self._blobs = LinkedBlobs(launch.worker_dir, conf)
         self._transfer = Transfer(self._loop, conf["topology.flush.interval.ms"] / 1000)
         self._engine = self._make_engine(first)
         self._ackers = self._make_ackers(first)
@@ -158,7 +158,14 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> int:
         """Serve until the worker must end; return the exit status."""
         try:
-            rpc, http, self._reporter.http_port = await self._listen()
+            await asyncio.to_thread(self._engine.start_hooks)
+        except TopologyError as error:
+            await asyncio.to_thread(self._engine.stop, CLOSE_S)
+            return await give_up(self._launch, self._store, "__system", 0, error)
+        try:
+            ackers = {} if self._ackers is None else {"acker": self._ackers}
+            parts = Parts(self._service, self._engine, self._readiness, {"worker": self._peers, **ackers})
+            rpc, http, self._reporter.http_port = await listen(self._launch, parts, self._is_current)
         except UsageError as error:  # a port is in use
             return await give_up(self._launch, self._store, "__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
@@ -167,6 +174,7 @@ class Worker:
             return await self._wait_for_end(stop)
         finally:
             watch.cancel()
+            self._service.state_reads.close()
             await asyncio.to_thread(self._engine.stop, CLOSE_S)
             await self._drain()
             await self._tasks.cancel()
@@ -199,22 +207,13 @@ class Worker:
             seed=random.getrandbits(64),
             places={task: slot for slot, tasks in first.remote_tasks.items() for task in tasks},
             bundle_dir=launch.bundle_dir,
+            blob=self._blobs.paths.find,
         )
         return Engine(plan, first.executors, self._transfer, log_blocking)
 
-    async def _listen(self) -> tuple[RpcServer, HttpServer, int]:
-        """Start the gRPC and HTTP servers; return both and the HTTP port. Raises UsageError if a port is in use."""
-        host = self._launch.bind_host
-        add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, self._service)
-        rpc = await start_server([add], host, self._launch.port, self._readiness)
-        about = About(
-            topology_name(self._launch.topology_id), self._launch.topology_id, self._launch.worker_id, self._launch.slot
-        )
-        links: dict[str, Links] = {"worker": self._peers}
-        if self._ackers is not None:
-            links["acker"] = self._ackers
-        http = HttpServer(self._readiness, registry(self._engine, about, self._readiness, links))
-        return rpc, http, await http.start(host, self._launch.http_port)
+    def _is_current(self) -> bool:
+        """False while this worker may have been replaced, or is starting or stopping."""
+        return self._readiness.ready and time.monotonic() - self._seen_s < OUTDATED_S
 
     def _make_ackers(self, first: AssignmentView) -> AckerLinks | None:
         if not first.shards:
@@ -241,6 +240,7 @@ class Worker:
             event(log, "worker.not_compiled", level=logging.WARNING, cause=cost_of(NOT_COMPILED))
         self._tasks.start(self._follow_assignment(), "assignment")
         self._tasks.start(self._watchdog(), "watchdog")
+        self._tasks.start(self._blobs.follow(self._engine.tell_of_blobs), "blobs")
         self._tasks.start(self._reporter.beat(self._unwanted.set), "heartbeats")
         self._tasks.start(self._reporter.report(), "reports")
 
@@ -305,6 +305,7 @@ class Worker:
             if not has_place(latest, self._executors):
                 self._unwanted.set()
                 return
+            self._seen_s = time.monotonic()
             await self._apply(latest)
             if self._ackers is not None and claimed is not None and latest.shard_version < claimed:
                 self._ackers.refute(claimed)

@@ -19,6 +19,7 @@ from tupletree.parallelism import ExecutorTasks
 from tupletree.tuples import Origin
 from tupletree.v1 import nimbus_pb2
 
+from .blobs import tell
 from .builder import build_executors, origins
 from .control_messages import ConfChanged, Control
 from .core.ack_updates import AckUpdates
@@ -37,6 +38,8 @@ from .execution.run_loop import RunLoop
 from .execution.spout_executor import SpoutExecutor
 from .execution.task_stats import task_stats
 from .execution.tracer import Tracer
+from .hooks.event_loggers import EventLoggers
+from .hooks.worker_hooks import WorkerHooks
 from .plan import Plan
 
 
@@ -69,10 +72,13 @@ class Engine:
         conf = plan.conf
         self.gate = Gate(self._gate_changed)
         self.origins = origins(plan)
+        self.fields_groupings = plan.fields_groupings
         self.loops: list[RunLoop] = []
         self.tracer: Tracer | None = None  # for batches from other workers
         self._outside = outside
         self._shared_objects = plan.shared
+        self._worker_hooks = WorkerHooks(plan)
+        self.event_loggers = EventLoggers.named(self._worker_hooks.context, plan.environment.report_error)
         self._on_blocking = on_blocking
         self.max_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
@@ -103,6 +109,10 @@ class Engine:
         self._spouts = frozenset(self.spout_tasks)
         self.tree_tasks = sorted(task for executor in self.executors for task in executor.tree_tasks)
 
+    def start_hooks(self) -> None:
+        """Start the hooks of the worker: before ``start``. Raises TopologyError if one raises; then ``stop`` is due."""
+        self._worker_hooks.start()
+
     def start(self) -> None:
         """Start the run loops. Spouts emit nothing until ``set_active``."""
         shared = [executor for executor in self.executors if not executor.is_blocking]
@@ -113,7 +123,7 @@ class Engine:
             self._start_loop(executors, is_shared=False)
 
     def stop(self, timeout_s: float) -> None:
-        """Close the components, end the run loops, and then close what the tasks shared.
+        """Close the components, end the run loops, close what the tasks shared, and shut the worker's hooks down.
 
         Loops that do not end within ``timeout_s`` are abandoned; then nothing shared is closed, as they may use it.
         """
@@ -126,8 +136,10 @@ class Engine:
         while joined < len(self.loops):  # the watchdog may still move executors to a new loop
             self.loops[joined].join(max(0.0, deadline_s - time.monotonic()))
             joined += 1
+        self.event_loggers.close()
         if not any(loop.is_alive() for loop in self.loops):
             self._shared_objects.close()
+            self._worker_hooks.shutdown()
 
     @property
     def has_opened(self) -> bool:
@@ -150,6 +162,13 @@ class Engine:
         """Give components and executors new values of keys that change live. Each adopts them on its own thread."""
         for executor in self.executors:
             executor.inbox.put_news(ConfChanged(changes))
+
+    def tell_of_blobs(self, paths: Mapping[str, str]) -> None:
+        """Tell components of new versions of blobs: their paths, by local name. Each is told on its own thread."""
+        for executor in self.executors:
+            for task in executor.tasks:
+                for name, path in paths.items():
+                    tell(task, name, path)
 
     def notify_task(self, task: int, control: Control) -> None:
         """Queue a control message for a task that begins trees. Ignored if the task is not in this worker."""
@@ -253,6 +272,11 @@ class Engine:
         begun = sum(len(task.trees) for one in self.executors for task in one.tasks if isinstance(task, BoltTask))
         waiting = sum(max(0, one.inbox.rows) + one.has_buffered for one in self.executors)
         return is_paused, pending + begun + waiting
+
+    @property
+    def is_opening(self) -> bool:
+        """True while the topology is active and a spout has not opened. Any thread."""
+        return any(one.is_opening for one in self.executors if isinstance(one, SpoutExecutor))
 
     def held_s(self) -> dict[int, dict[str, float]]:
         """Return the seconds during which each spout task was active but not polled, by cause. Any thread."""

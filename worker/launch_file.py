@@ -32,6 +32,7 @@ class LaunchFile:
     conf: Mapping[str, Any]
     announce: str | None = None
     tasks: Sequence[tuple[str, int, int]] = ()
+    worker_dir: str = ""  # the worker's own directory, with the links to its blobs
     conf_digest: str = ""  # of the topology's configuration at the launch; "": unknown
 
     @classmethod

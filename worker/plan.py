@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 
 from tupletree.component import TopologyContext
+from tupletree.context import FindBlob
 from tupletree.errors import TopologyError
 from tupletree.grouping import grouping_name
 from tupletree.v1 import topology_pb2
@@ -19,6 +20,8 @@ from .component_graph import ComponentGraph
 from .core.task import Environment, Observer
 from .shared_objects import SharedObjects
 
+_FIELDS = topology_pb2.GroupingKind.GROUPING_KIND_FIELDS
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -27,7 +30,8 @@ class Plan:
     ``tasks``: the task ids of each component. ``local_tasks``: the task ids that this worker runs. ``observer``, used
     by tests, is called with (component, stream, values) for every emitted tuple. ``places``: the worker that runs each
     remote task at the start; tuples for tasks of one worker travel together. ``bundle_dir``: the unpacked bundle; "" if
-    there is none. ``shared``: the objects that the tasks share (TopologyContext.shared).
+    there is none. ``shared``: the objects that the tasks share (TopologyContext.shared). ``blob``: finds the path of a
+    blob by local name (TopologyContext.blob).
     """
 
     topology_id: str
@@ -41,6 +45,7 @@ class Plan:
     places: Mapping[int, Hashable] = field(default_factory=dict)
     bundle_dir: str = ""
     shared: SharedObjects = field(default_factory=SharedObjects, repr=False, compare=False)
+    blob: FindBlob | None = field(default=None, repr=False, compare=False)
     graph: ComponentGraph = field(init=False, repr=False)
     fields: Mapping[tuple[str, str], tuple[str, ...]] = field(init=False, repr=False)  # of each component's streams
     _by_first_task: Sequence[tuple[int, int]] = field(init=False, repr=False)  # (first task, position in the spec)
@@ -74,6 +79,11 @@ class Plan:
         """Return all tasks of these components."""
         return frozenset(task for component in components for task in self.tasks[component])
 
+    def fields_groupings(self, component: str) -> list[list[str]]:
+        """Return the fields of each fields grouping of a component."""
+        found = next(one for one in self.spec.components if one.id == component)
+        return [list(item.fields) for item in found.inputs if item.grouping == _FIELDS]
+
     def step_sources(self, component: str) -> frozenset[int]:
         """Return the tasks that send checkpoint steps to each task of a component. The set is cached per component."""
         if component not in self._step_sources:
@@ -105,6 +115,7 @@ def context_of(
         targets={stream.id: _subscribers(plan.graph, component.id, stream.id) for stream in component.outputs},
         conf=conf,
         share=plan.shared.get,
+        find_blob=plan.blob,
         source_fields={
             (item.source, item.stream): plan.fields[item.source, item.stream]
             for item in component.inputs

@@ -1,4 +1,4 @@
-"""The worker's gRPC service: the receiving side of Worker.Transfer, and questions about states."""
+"""The worker's gRPC service: the receiving side of Worker.Transfer, and questions about states and their changes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tupletree.errors import ConflictError, ProtocolError
+from tupletree.errors import ConflictError, NotFoundError, ProtocolError
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from .checkpoint.holding import Holding
 from .checkpoint.state_reads import StateReads
+from .checkpoint.state_sizes import StateSizes
+from .checkpoint.state_writes import StateWrites
 from .core.batches import EncodedBatch
+from .debugging.memory_dumps import MemoryDumps
 from .engine import Engine
 from .network.fragments import Reassembly
 
@@ -65,8 +68,11 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._on_shard_version = on_shard_version
         self._senders: set[Sender] = set()
         tasks = [task for executor in engine.executors for task in executor.tasks]
-        self._states = StateReads(topology_id, tasks)
+        self.state_reads = StateReads(topology_id, tasks, engine.fields_groupings)
+        self._writes = StateWrites(topology_id, tasks, engine.fields_groupings)
+        self.state_sizes = StateSizes(topology_id, tasks)
         self._holding = Holding(topology_id, tasks)
+        self._memory = MemoryDumps(topology_id, worker_id)
 
     def congestion_changed(self) -> None:
         """Send the current congested tasks to every sender."""
@@ -117,12 +123,27 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
     async def ReadState(
         self, request: worker_pb2.ReadTaskStatesRequest, context: Any
     ) -> worker_pb2.ReadTaskStatesReply:
-        return await self._states.read(request)
+        return await self.state_reads.read(request)
+
+    async def WriteState(
+        self, request: worker_pb2.WriteTaskStatesRequest, context: Any
+    ) -> worker_pb2.WriteTaskStatesReply:
+        return await self._writes.write(request)
+
+    async def MeasureStates(
+        self, request: worker_pb2.MeasureTaskStatesRequest, context: Any
+    ) -> worker_pb2.MeasureTaskStatesReply:
+        return await self.state_sizes.measure(request)
 
     async def HoldCheckpoints(
         self, request: worker_pb2.HoldTaskCheckpointsRequest, context: Any
     ) -> worker_pb2.HoldTaskCheckpointsReply:
         return await self._holding.hold(request)
+
+    async def DumpMemory(self, request: worker_pb2.DumpMemoryRequest, context: Any) -> worker_pb2.DumpMemoryReply:
+        if request.topology_id != self._topology_id:
+            raise NotFoundError(f"this is a worker of topology {self._topology_id}, not of {request.topology_id[:200]}")
+        return worker_pb2.DumpMemoryReply(text=await self._memory.text())
 
     async def _read(self, requests: AsyncIterator[worker_pb2.TransferRequest], sender: Sender) -> None:
         """Receive frames until the sender ends the stream. Raises ProtocolError at the first invalid frame."""

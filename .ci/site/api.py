@@ -28,7 +28,7 @@ COMPONENTS: Final = (
     *("TopologyContext", "Tuple", "bolt", "direct", "register_type", "spout", "value"),
 )
 LOG_NAMES: Final = (
-    *("Assigned", "Bounds", "DeletedError", "LogFollower", "LogRecord", "LogSource", "Records", "Revoked", "Rewound"),
+    *("Assigned", "Bounds", "DeletedError", "LogFollower", "LogSource", "Records", "Revoked", "Rewound"),
 )
 ERRORS: Final = tuple(name for name, found in vars(errors).items() if isinstance(found, type))
 # Name, title and modules of each page below reference/api/.
@@ -44,6 +44,7 @@ PAGES: Final[Sequence[tuple[str, str, Sequence[Shown]]]] = (
         ],
     ),
     ("metrics", "tupletree.metrics", [Shown("tupletree.metrics")]),
+    ("hooks", "tupletree.hooks", [Shown("tupletree.hooks")]),
     ("streams", "tupletree.streams", [Shown("tupletree.streams")]),
     ("flux", "tupletree.flux", [Shown("tupletree.flux")]),
     ("multilang", "tupletree.multilang", [Shown("tupletree.multilang")]),
@@ -60,6 +61,7 @@ PAGES: Final[Sequence[tuple[str, str, Sequence[Shown]]]] = (
         ],
     ),
     ("drpc", "tupletree.drpc", [Shown("tupletree.drpc")]),
+    ("trees", "tupletree.trees", [Shown("tupletree.trees")]),
     ("spark", "tupletree.spark", [Shown("tupletree.spark")]),
     ("dead-letters", "tupletree.dead_letters", [Shown("tupletree.dead_letters")]),
     ("notebook", "tupletree.notebook", [Shown("tupletree.notebook")]),
@@ -121,6 +123,7 @@ PAGES: Final[Sequence[tuple[str, str, Sequence[Shown]]]] = (
         "Connectors of your own",
         [
             Shown("tupletree.connectors.log_source", LOG_NAMES),
+            Shown("tupletree.connectors.messages", ["LogRecord", "SinkMessage"]),
             Shown("tupletree.connectors.log_spout", ["LogSpout"]),
             Shown("tupletree.connectors.queue_source", ["Delivery", "QueueSource"]),
             Shown("tupletree.connectors.queue_spout", ["QueueSpout"]),

@@ -54,10 +54,16 @@ _HEARD = frozenset({State.SERVING, State.NOT_SERVING})
 
 
 class AckerHealth:
-    """Watches the ackers given to ``watch``. Calls ``wake`` after every change of state."""
+    """Watches the ackers given to ``watch``. Calls ``wake`` after every change of state.
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    ``hear``: is called with each description of a ledger, the seconds for which its acker has been up, and the time.
+    """
+
+    def __init__(
+        self, wake: Callable[[], None], hear: Callable[[acker_pb2.DescribeLedgerReply, float, float], None]
+    ) -> None:
         self._wake = wake
+        self._hear = hear
         self._presences: dict[str, Presence] = {}
         self._states: dict[str, State] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -145,7 +151,9 @@ class AckerHealth:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 reply = await AckerStub(channel).DescribeLedger(request, timeout=_IDENTIFY_TIMEOUT_S)
                 if acker_id in self.ledgers:
-                    self.ledgers[acker_id].add_sample(reply, time.monotonic())
+                    now_s = time.monotonic()
+                    self.ledgers[acker_id].add_sample(reply, now_s)
+                    self._hear(reply, time.time() - self._presences[acker_id].started_unix_s, now_s)
             await asyncio.sleep(_LEDGER_PAUSE_S)
 
     async def _is_another(self, acker_id: str, channel: grpc.aio.Channel) -> bool:

@@ -12,6 +12,7 @@ from tupletree._coord.store import Store, encode
 from tupletree._coord.versioned import Versioned
 from tupletree.v1 import topology_pb2 as pb
 
+from .history import bounded, oldest
 from .planner import Remove, Snapshot, Update, placement_of
 from .scheduler import Slot
 from .shard_placement import Acker
@@ -110,39 +111,46 @@ def snapshot(
     )
 
 
-def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove) -> None:
+def apply(store: Store, election: LeaderElection, epoch: int, change: Update | Remove, history_max: int) -> None:
     """Write one change. An update is one transaction. A removal is one transaction if it fits, otherwise several.
+
+    ``history_max``: the number of removed topologies to remember.
 
     Raises ConflictError, AuthorityError, UnavailableError, or UsageError if the update is too large.
     """
     match change:
         case Update():
-            election.write(epoch, _update(store.root, change))
+            election.write(epoch, _update(store, change))
         case Remove():
-            for part in parts(_remove(store, change)):
+            for part in parts(_remove(store, change, history_max)):
                 election.write(epoch, part)
 
 
-def _update(root: str, change: Update) -> list[Write]:
+def _update(store: Store, change: Update) -> list[Write]:
+    root = store.root
     writes: list[Write] = []
     if change.record is not None:
         writes.append(Put(paths.topology(root, change.topology_id), encode(change.record.value), change.record.version))
     if change.assignment is not None:
         path, data = paths.assignment(root, change.topology_id), encode(change.assignment.value)
         version = change.assignment.version
-        writes.append(Create(path, data) if version < 0 else Put(path, data, version))
+        if version < 0:
+            record = store.topology(change.topology_id)
+            writes.append(Create(path, data, reader="" if record is None else record.value.owner))
+        else:
+            writes.append(Put(path, data, version))
     writes += [Delete(paths.worker(root, change.topology_id, slot.supervisor_id, slot.port)) for slot in change.forget]
     return writes
 
 
-def _remove(store: Store, change: Remove) -> list[Write]:
-    """Delete everything of the topology.
+def _remove(store: Store, change: Remove, history_max: int) -> list[Write]:
+    """Add the topology to the history, and delete everything of the topology.
 
     The assignment goes first, which ends the workers; then children before their parents. The record goes last, so that
     an interrupted removal is resumed.
     """
     root, topology_id = store.root, change.topology_id
-    writes: list[Write] = []
+    writes = _remember(store, change.past, history_max) if change.past is not None else []
     for folder in (
         paths.assignment(root, topology_id),
         paths.workers_of(root, topology_id),
@@ -153,3 +161,21 @@ def _remove(store: Store, change: Remove) -> list[Write]:
     if change.record_version >= 0:
         writes.append(Delete(paths.topology(root, topology_id), change.record_version))
     return writes
+
+
+def _remember(store: Store, past: pb.PastTopology, history_max: int) -> list[Write]:
+    """Create the entry of a removed topology in the history, and delete the oldest entries beyond ``history_max``.
+
+    The entry goes into the first transaction of a removal, while the topology's errors can still be read. A removal
+    that is resumed finds the entry, and does not write it again.
+    """
+    found = store.past_topologies()
+    removed_unix_s = {one: stored.value.removed_unix_s for one, stored in found.items()}
+    removed_unix_s |= dict.fromkeys(found.unreadable, 0.0)
+    writes: list[Write] = []
+    if history_max and past.id not in removed_unix_s:
+        entry = bounded(past, store.errors(past.id))
+        writes.append(Create(paths.past_topology(store.root, past.id), encode(entry)))
+        removed_unix_s[past.id] = past.removed_unix_s
+    dropped = oldest(removed_unix_s, len(removed_unix_s) - history_max)
+    return writes + [Delete(paths.past_topology(store.root, one)) for one in dropped]

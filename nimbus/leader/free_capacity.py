@@ -42,6 +42,10 @@ class FreeCapacity:
         """Return every slot that a topology can use. The cost is linear in the free slots: call only when needed."""
         return self._free | self.own(topology_id, current)
 
+    def reserve(self, slots: Iterable[Slot]) -> None:
+        """Offer free slots to nobody any more."""
+        self._free.difference_update(slots)
+
     @contextmanager
     def load_without(self, topology_id: str) -> Iterator[Mapping[str, int]]:
         """Yield the number of shards of other topologies per acker, valid inside the ``with`` block."""

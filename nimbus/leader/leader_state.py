@@ -13,16 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tupletree.errors import NameInUseError
+from tupletree.v1 import acker_pb2
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from ..statistics.acker_stats import reports_of
 from ..statistics.report_validation import leave_out_unknown
 from ..statistics.task_statuses import split
 from ..statistics.topology_statistics import TopologyStatistics
+from .autoscaling import Outlook
+from .blacklist import Blacklist
 from .draining import Draining
 from .failed_writes import FailedWrites
+from .isolation import Isolation
 from .liveness import Liveness, Placements
 from .scheduler import Executor, Slot
+from .scheduling import Scheduling
 from .traffic import Traffic, measured
 
 _FRESH_S = 5.0  # a worker counts as ready while its last report is at most this old
@@ -42,8 +48,19 @@ class Reported:
 class LeaderState:
     """State of one leadership, from election to loss."""
 
-    def __init__(self, epoch: int, task_timeout_s: float, task_launch_s: float, now_s: float) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        task_timeout_s: float,
+        task_launch_s: float,
+        now_s: float,
+        scheduling: Scheduling | None = None,
+    ) -> None:
         self.epoch = epoch
+        self.scheduling = scheduling or Scheduling()
+        self.blacklist = Blacklist(self.scheduling.blacklist)
+        self.isolation = Isolation()  # as of the last decision
+        self.shortages: dict[str, str] = {}  # resources or machines that topologies lack, by topology id
         self.liveness = Liveness(task_timeout_s, task_launch_s, now_s)
         self.draining = Draining()
         self.reports: dict[tuple[str, Slot], Reported] = {}
@@ -51,7 +68,11 @@ class LeaderState:
         self._placements: Placements = {}
         self._last_tasks: dict[str, int] = {}  # topology id -> its highest task id
         self._statistics: dict[str, TopologyStatistics] = {}
+        self._of_ackers: dict[str, TopologyStatistics] = {}
         self._submitting: dict[str, str] = {}  # name -> digest
+        self._receiving: dict[str, str] = {}  # key of a blob -> digest
+        self.outlooks: dict[str, Outlook] = {}  # of the topologies that are scaled by their load, by topology id
+        self.held_until_s: dict[str, float] = {}  # checkpoints, for a savepoint; by topology id
 
     def report(self, report: rpc.WorkerReport, now_s: float) -> bool:
         """Record a worker's report. False if the worker's tasks are not known now, so that all must be reported.
@@ -91,6 +112,11 @@ class LeaderState:
             return False
         return all(any(first <= task <= last for first, last in executors) for task in reported.tasks)
 
+    def has_opened(self, topology_id: str, slot: Slot) -> bool:
+        """True if no spout of the worker in a slot was still to be opened, by its last report."""
+        reported = self.reports.get((topology_id, slot))
+        return reported is not None and not reported.report.opening
+
     def unfinished(self, topology_id: str) -> int:
         """Number of trees and tuples in flight, by the latest reports of a topology's workers."""
         return sum(one.report.unfinished for key, one in self.reports.items() if key[0] == topology_id)
@@ -112,6 +138,16 @@ class LeaderState:
 
     def statistics(self, topology_id: str) -> TopologyStatistics:
         return self._statistics.setdefault(topology_id, TopologyStatistics())
+
+    def report_ledger(self, reply: acker_pb2.DescribeLedgerReply, uptime_s: float, now_s: float) -> None:
+        """Record what an acker, up for ``uptime_s``, does for the topologies that are assigned."""
+        for report in reports_of(reply, uptime_s):
+            if report.topology_id in self._last_tasks:
+                self.acker_statistics(report.topology_id).report(report, now_s)
+
+    def acker_statistics(self, topology_id: str) -> TopologyStatistics:
+        """Return the statistics of a topology's ledgers, as those of a component whose tasks are the shards."""
+        return self._of_ackers.setdefault(topology_id, TopologyStatistics())
 
     def traffic(self, records: Iterable[pb.TopologyRecord], now_s: float) -> dict[str, Traffic]:
         """Return the measured traffic of the topologies that have statistics, by topology id."""
@@ -139,6 +175,9 @@ class LeaderState:
         }
         self._placements = dict(placements)
         self._statistics = {one: kept for one, kept in self._statistics.items() if one in topology_ids}
+        self._of_ackers = {one: kept for one, kept in self._of_ackers.items() if one in topology_ids}
+        self.outlooks = {one: kept for one, kept in self.outlooks.items() if one in topology_ids}
+        self.held_until_s = {one: kept for one, kept in self.held_until_s.items() if one in topology_ids}
 
     @contextmanager
     def reserving(self, name: str, sha256: str) -> Iterator[None]:
@@ -151,9 +190,20 @@ class LeaderState:
         finally:
             del self._submitting[name]
 
+    @contextmanager
+    def receiving_blob(self, key: str, sha256: str) -> Iterator[None]:
+        """Reserve the key against other uploads and the bytes against removal. Raises NameInUseError."""
+        if key in self._receiving:
+            raise NameInUseError(f"blob '{key}' is being put or updated by another call; try again later")
+        self._receiving[key] = sha256
+        try:
+            yield
+        finally:
+            del self._receiving[key]
+
     @property
     def blobs_in_use(self) -> set[str]:
-        return set(self._submitting.values())
+        return {*self._submitting.values(), *self._receiving.values()}
 
 
 def last_task(slots: Mapping[Slot, tuple[Executor, ...]]) -> int:

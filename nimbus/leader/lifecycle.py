@@ -6,6 +6,7 @@
     REBALANCING -(due)-----------> earlier status  with new workers, executors and tasks, scheduled from scratch
     REBALANCING --activate etc.--> REBALANCING     sets the status after the rebalance
     REBALANCING --rebalance------> REBALANCING     restarts the wait, for the new change
+    ACTIVE --autoscale-----------> REBALANCING     likewise, decided by nimbus itself (autoscaling.py)
     ACTIVE, INACTIVE --set conf--> REBALANCING     if a key changes with a restart of the workers (conf_changes.py)
     ACTIVE, INACTIVE --update----> REBALANCING     to go on with other code (updates.py); --rollback-- likewise
     any ---------kill------------> KILLED          spouts stop; pending: due
@@ -46,6 +47,7 @@ _MAX_WAIT_S = 7 * 24 * 3600.0
 @dataclass(frozen=True)
 class Kill:
     wait_s: float | None  # None: the topology's message timeout
+    asked_by: str = ""  # the user; "": tokens are disabled
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,15 @@ class Rebalance:
     tasks: Mapping[str, int] = field(default_factory=dict)  # likewise
 
 
-Request = Kill | Activate | Deactivate | Rebalance | SetConf | Update | Rollback | DebugSettings
+@dataclass(frozen=True)
+class Autoscale:
+    """A rebalance that nimbus itself has decided on, for the topology as it was then."""
+
+    seen: pb.TopologyRecord
+    change: pb.AutoscaleChange
+
+
+Request = Kill | Activate | Deactivate | Rebalance | Autoscale | SetConf | Update | Rollback | DebugSettings
 
 
 def status_name(status: pb.TopologyStatus) -> str:
@@ -88,25 +98,17 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
     after = pb.TopologyRecord()
     after.CopyFrom(record)
     match request:
-        case Kill(wait_s):
+        case Kill(wait_s, asked_by):
             after.status = KILLED
             after.pending.Clear()
             after.pending.due_unix_s = now_s + _wait(record, wait_s)
-        case Activate():
-            _resume_as(after, ACTIVE)
-        case Deactivate():
-            _resume_as(after, INACTIVE)
-        case Rebalance(wait_s, workers, executors, tasks):
-            _check_rebalance(record, workers, executors, tasks)
-            resume = record.pending.resume if record.status == REBALANCING else record.status
-            after.status = REBALANCING
-            after.pending.Clear()
-            after.pending.conf.update(record.pending.conf)
-            after.pending.due_unix_s = now_s + _wait(record, wait_s)
-            after.pending.resume = resume
-            after.pending.workers = workers
-            after.pending.executors.update(_executors_after(record, executors, tasks))
-            after.pending.tasks.update({one: count for one, count in tasks.items() if count != record.tasks[one]})
+            after.pending.asked_by = record.pending.asked_by if record.status == KILLED else asked_by
+        case Activate() | Deactivate():
+            _resume_as(after, ACTIVE if isinstance(request, Activate) else INACTIVE)
+        case Rebalance():
+            _rebalance(after, request, now_s)
+        case Autoscale():
+            _autoscale(after, request, now_s)
         case SetConf(wait_s=wait_s):
             return configured(record, request, now_s + _wait(record, wait_s))
         case Update() | Rollback():
@@ -114,6 +116,26 @@ def ask(record: pb.TopologyRecord, request: Request, now_s: float) -> pb.Topolog
         case SetLogLevels() | SetSampling() | SetTracing():
             return observed(record, request, now_s)
     return after
+
+
+def suspension(record: pb.TopologyRecord) -> str:
+    """Return the reason why nimbus scales nothing of a topology in its present status; "" if it may."""
+    if record.status == INACTIVE:
+        return "its spouts are deactivated"
+    if record.status == KILLED:
+        return "it is being killed"
+    if record.pending.HasField("update"):
+        return "it is being updated"
+    if record.status == REBALANCING:
+        return "it is being rebalanced"
+    return "its update is on trial" if record.trial_began_unix_s else ""
+
+
+def has_numbers_of(record: pb.TopologyRecord, other: pb.TopologyRecord) -> bool:
+    """True if two records have the same workers, executors, tasks and task ids."""
+    return (record.workers, record.executors, record.tasks, record.first_task) == (
+        other.workers, other.executors, other.tasks, other.first_task,
+    )  # fmt: skip
 
 
 def is_waiting(record: pb.TopologyRecord) -> bool:
@@ -143,14 +165,26 @@ def rebalanced(record: pb.TopologyRecord, now_s: float = 0.0) -> pb.TopologyReco
         return after
     after = pb.TopologyRecord()
     after.CopyFrom(record)
-    restarted(after)
+    after.workers = record.pending.workers or record.workers
+    restarted(after)  # the number of acker shards may follow that of the workers
+    if record.pending.HasField("autoscaled"):
+        after.autoscaled.CopyFrom(record.pending.autoscaled)
     after.ClearField("pending")
     after.status = record.pending.resume
-    after.workers = record.pending.workers or record.workers
     after.executors.update(record.pending.executors)
     if record.pending.tasks:
         after.tasks.update(record.pending.tasks)
         after.first_task = (record.first_task or 1) + sum(record.tasks.values())
+    return after
+
+
+def without_numbers(record: pb.TopologyRecord) -> pb.TopologyRecord:
+    """Return a record whose waiting rebalance changes no numbers any more; keys that wait for it still do."""
+    after = pb.TopologyRecord()
+    after.CopyFrom(record)
+    for name in ("workers", "executors", "tasks", "autoscaled"):
+        after.pending.ClearField(name)
+    after.pending.keeps_placement = True
     return after
 
 
@@ -173,6 +207,38 @@ def _resume_as(record: pb.TopologyRecord, status: pb.TopologyStatus) -> None:
         record.pending.resume = status
     else:
         record.status = status
+
+
+def _rebalance(record: pb.TopologyRecord, request: Rebalance, now_s: float) -> None:
+    executors, tasks = request.executors, request.tasks
+    _check_rebalance(record, request.workers, executors, tasks)
+    executors = _executors_after(record, executors, tasks)
+    _await_rebalance(record, request.workers, executors, now_s + _wait(record, request.wait_s))
+    record.pending.tasks.update({one: count for one, count in tasks.items() if count != record.tasks[one]})
+
+
+def _autoscale(record: pb.TopologyRecord, request: Autoscale, now_s: float) -> None:
+    seen, change = request.seen, request.change
+    if suspension(record) or record.conf_json != seen.conf_json or not has_numbers_of(record, seen):
+        raise UsageError(f"topology '{record.name}' has changed since its load was judged; nothing is scaled")
+    executors = {change.component: change.executors} if change.component else {}
+    _check_rebalance(record, change.workers, executors, {})
+    _await_rebalance(record, change.workers, executors, now_s + _wait(record, None))
+    record.pending.autoscaled.CopyFrom(change)
+    record.pending.autoscaled.at_unix_s = now_s
+
+
+def _await_rebalance(record: pb.TopologyRecord, workers: int, executors: Mapping[str, int], due_unix_s: float) -> None:
+    """Let a record wait for a rebalance, which takes the place of one that waits already."""
+    conf = dict(record.pending.conf)
+    resume = record.pending.resume if record.status == REBALANCING else record.status
+    record.status = REBALANCING
+    record.pending.Clear()
+    record.pending.conf.update(conf)
+    record.pending.due_unix_s = due_unix_s
+    record.pending.resume = resume
+    record.pending.workers = workers
+    record.pending.executors.update(executors)
 
 
 def _await_update(

@@ -8,7 +8,8 @@ written. No slot is therefore ever promised twice. Nimbus decides again after ea
 
 from __future__ import annotations  # pure
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,11 +18,18 @@ from tupletree.parallelism import executors_of_record
 from tupletree.v1 import topology_pb2 as pb
 
 from . import lifecycle
+from .blacklist import offering
 from .free_capacity import FreeCapacity
-from .scheduler import Placement, Request, Slot, place, place_from_scratch
+from .history import past_topology
+from .isolation import Isolation, isolate
+from .placing import EvenPlacer, Placer, rebalanced
+from .resource_placing import ResourcePlacer
+from .resources import axes_of
+from .scheduler import Placement, Slot
+from .scheduling import Scheduling
 from .settled import Settled
 from .shard_placement import Acker, Shard, place_shards
-from .traffic import Traffic, bring_together
+from .traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -41,20 +49,44 @@ class Snapshot:
     unread_records: Mapping[str, str] = field(default_factory=dict)  # reasons, by topology id
     unread_assignments: Mapping[str, str] = field(default_factory=dict)
     traffic: Mapping[str, Traffic] = field(default_factory=dict)  # of the topologies to be placed, by topology id
+    scheduling: Scheduling = field(default_factory=Scheduling)
+    blacklisted: frozenset[str] = frozenset()  # supervisors that get no new workers
 
     @cached_property
     def dead_topologies(self) -> frozenset[str]:
         """The topologies with dead workers."""
         return frozenset(topology_id for topology_id, _ in self.dead)
 
+    @cached_property
+    def used_slots(self) -> Mapping[str, Collection[Slot]]:
+        """The slots that each topology uses: registered workers where its assignment cannot be read."""
+        used = {one: list(self.worker_presences.get(one, ())) for one in self.unread_assignments}
+        for one, stored in self.assignments.items():
+            used.setdefault(one, []).extend(_slots_of(stored.value))
+        return used
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """The machines that topologies have to themselves, and those of pools."""
+        isolated, pools = self.scheduling.isolated, self.scheduling.pools
+        if not isolated and not pools:
+            return Isolation()
+        records = [one.value for one in self.records.values()]
+        supervisors = offering(self.supervisors, self.blacklisted)
+        return isolate(isolated, records, self.used_slots, self.dead, supervisors, pools)
+
 
 @dataclass(frozen=True)
 class Remove:
-    """Delete a topology and all its nodes. ``record_version`` -1: the record is gone already."""
+    """Delete a topology and all its nodes. ``record_version`` -1: the record is gone already.
+
+    ``past``: the entry of the topology in the history, without counts and errors; None for leftovers.
+    """
 
     topology_id: str
     record_version: int
     sentence: str
+    past: pb.PastTopology | None = None
 
 
 @dataclass(frozen=True)
@@ -87,34 +119,27 @@ def to_be_placed(snapshot: Snapshot) -> Iterable[pb.TopologyRecord]:
     return [one for one in records if one.id in dead or one.status == lifecycle.REBALANCING]
 
 
-def decide(snapshot: Snapshot, settled: Settled | None = None) -> list[Change]:
+def decide(
+    snapshot: Snapshot, settled: Settled | None = None, shortages: MutableMapping[str, str] | None = None
+) -> list[Change]:
     """Return the changes to make, in order. Empty when the cluster is in the desired state.
 
     Changes are independent: a change that cannot be written does not affect the others. A topology whose record or
     assignment cannot be read is left unchanged. A killed topology is removed even if its assignment cannot be read.
 
-    ``settled``: the topologies that need not be looked at; updated.
+    ``settled``: the topologies that need not be looked at; updated. ``shortages``: the resources or the machines of
+    their own that topologies lack, by id; updated.
     """
-    changes: list[Change] = []
     settled = Settled() if settled is None else settled
-    settled.observe(snapshot)
-    open_ = [record for one, record in snapshot.records.items() if not _is_settled(snapshot, settled, one)]
-    room = _room(snapshot) if open_ else FreeCapacity((), {}, {})
-    for record in sorted(open_, key=lambda one: (one.value.submitted_unix_s, one.value.id)):
-        topology_id = record.value.id
-        if topology_id in snapshot.held or topology_id in snapshot.unread_records:
-            continue
-        try:
-            change: Change | None = _decide_one(snapshot, record, room)
-        except Exception as error:
-            change = Failure(topology_id, f"planning its changes failed: {type(error).__name__}: {error}")
-        if change is None:
-            if _has_all_workers(snapshot, record.value):
-                settled.add(snapshot, topology_id)
-            continue
-        changes.append(change)
-        if isinstance(change, Update) and change.assignment is not None:
-            room.allocate(topology_id, placement_of(change.assignment.value), shards_of(change.assignment.value))
+    settled.observe(snapshot, snapshot.isolation.owners)
+    open_ = [one for one in snapshot.records if not _is_settled(snapshot, settled, one)]
+    shortages = {} if shortages is None else shortages
+    known = shortages if snapshot.scheduling.by_resources else snapshot.isolation.lacks
+    found = {one: why for one, why in known.items() if one in snapshot.records}
+    changes = _decide_open(snapshot, open_, settled, found) if open_ else []
+    for gone in shortages.keys() - found.keys():
+        del shortages[gone]
+    shortages.update(found)
     unread = snapshot.unread_records
     changes += [Failure(one, unread[one]) for one in sorted(unread.keys() - snapshot.held)]
     leftovers = sorted(snapshot.assignments.keys() - snapshot.records.keys() - unread.keys() - snapshot.held)
@@ -122,39 +147,90 @@ def decide(snapshot: Snapshot, settled: Settled | None = None) -> list[Change]:
     return changes
 
 
+def _decide_open(
+    snapshot: Snapshot, open_: Collection[str], settled: Settled, shortages: MutableMapping[str, str]
+) -> list[Change]:
+    """Return the changes of the topologies that are looked at, and of those that give up their places to them."""
+    changes: list[Change] = []
+    room = room_of(snapshot)
+    placer = placer_of(snapshot, room, shortages)
+    ordered = sorted(open_, key=lambda one: (placer.importance(snapshot.records[one].value), one))
+    for topology_id in itertools.chain(ordered, _evicted(placer, open_)):
+        record = snapshot.records[topology_id]
+        if topology_id in snapshot.held or topology_id in snapshot.unread_records:
+            continue
+        try:
+            change: Change | None = _decide_one(snapshot, record, room, placer)
+        except Exception as error:
+            change = Failure(topology_id, f"planning its changes failed: {type(error).__name__}: {error}")
+        if change is None:
+            if _has_all_workers(snapshot, record.value, placer):
+                settled.add(snapshot, topology_id)
+            continue
+        changes.append(change)
+        if isinstance(change, Update) and change.assignment is not None:
+            placement = placement_of(change.assignment.value)
+            room.allocate(topology_id, placement, shards_of(change.assignment.value))
+            placer.allocate(record.value if change.record is None else change.record.value, placement)
+    return changes
+
+
+def _evicted(placer: Placer, open_: Collection[str]) -> Iterator[str]:
+    """Yield the topologies that give up their places and are not open. Read after the open ones are decided."""
+    yield from sorted(set(placer.evicted()) - set(open_))
+
+
+def placer_of(snapshot: Snapshot, room: FreeCapacity, shortages: MutableMapping[str, str]) -> Placer:
+    if not snapshot.scheduling.by_resources:
+        return EvenPlacer(room, snapshot.traffic, snapshot.isolation, shortages)
+    records = {one: stored.value for one, stored in snapshot.records.items()}
+    return ResourcePlacer(
+        snapshot.scheduling,
+        room,
+        axes_of(records.values(), snapshot.supervisors.values()),
+        offering(snapshot.supervisors, snapshot.blacklisted),
+        records,
+        {one: placement_of(stored.value) for one, stored in snapshot.assignments.items()},
+        snapshot.traffic,
+        shortages,
+        spared={*snapshot.held, *snapshot.unread_records, *snapshot.unread_assignments},
+    )
+
+
 def _is_settled(snapshot: Snapshot, settled: Settled, topology_id: str) -> bool:
     is_faulty = topology_id in snapshot.dead_topologies or topology_id in snapshot.unread_assignments
     return not is_faulty and settled.has(snapshot, topology_id)
 
 
-def _has_all_workers(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
+def _has_all_workers(snapshot: Snapshot, record: pb.TopologyRecord, placer: Placer) -> bool:
     """True if neither time nor free slots would change a decision about the topology."""
     found = snapshot.assignments.get(record.id)
     if found is None or record.id in snapshot.dead_topologies or lifecycle.is_waiting(record):
         return False
     workers, executors = found.value.workers, len(executors_of_record(record))
-    return len(workers) == min(record.workers, executors) and sum(len(one.executors) for one in workers) == executors
+    return placer.has_all_workers(record, len(workers)) and sum(len(one.executors) for one in workers) == executors
 
 
-def _room(snapshot: Snapshot) -> FreeCapacity:
-    slots = (Slot(one, port) for one, presence in snapshot.supervisors.items() for port in presence.slots)
-    # An unreadable assignment counts as using its registered workers' slots, except those assigned to other topologies.
-    used: dict[str, list[Slot]] = {
-        one: list(snapshot.worker_presences.get(one, ())) for one in snapshot.unread_assignments
-    }
-    for one, stored in snapshot.assignments.items():
-        used.setdefault(one, []).extend(_slots_of(stored.value))
-    return FreeCapacity(slots, used, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()})
+def room_of(snapshot: Snapshot) -> FreeCapacity:
+    supervisors = offering(snapshot.supervisors, snapshot.blacklisted)
+    slots = (Slot(one, port) for one, presence in supervisors.items() for port in presence.slots)
+    return FreeCapacity(
+        slots, snapshot.used_slots, {one: shards_of(stored.value) for one, stored in snapshot.assignments.items()}
+    )
 
 
-def _decide_one(snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: FreeCapacity) -> Change | None:
+def _decide_one(
+    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: FreeCapacity, placer: Placer
+) -> Change | None:
     record = stored.value
     if record.status == lifecycle.KILLED and _is_due(snapshot, record):
-        return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.")
+        found = snapshot.assignments.get(record.id)
+        past = past_topology(record, found.value if found else None, snapshot.now_unix_s)
+        return Remove(record.id, stored.version, f"Topology '{record.name}' is removed after its kill.", past)
     if record.id in snapshot.unread_assignments:
         return Failure(record.id, snapshot.unread_assignments[record.id])
     with room.load_without(record.id) as load:
-        return _decide_topology(snapshot, stored, room, load)
+        return _decide_topology(snapshot, stored, room, load, placer)
 
 
 def _is_due(snapshot: Snapshot, record: pb.TopologyRecord) -> bool:
@@ -191,36 +267,16 @@ def shards_of(assignment: pb.Assignment) -> list[Shard]:
     ]
 
 
-def unscheduled(record: pb.TopologyRecord, assignment: pb.Assignment | None, free_slots: int) -> str:
-    """Explain in one sentence why a topology is not fully scheduled; "" if it is fully scheduled."""
-    placed = {executor for run in placement_of(assignment).values() for executor in run} if assignment else set()
-    waiting = len(set(executors_of_record(record)) - placed)
-    if waiting and not placed:
-        return f"None of its {waiting} executors has a slot: {_slots(free_slots)} free."
-    if waiting:
-        return f"{waiting} executors have no slot: {_slots(free_slots)} free."
-    missing = [one.shard for one in assignment.shards if not one.acker_id] if assignment else []
-    if missing:
-        return f"No acker is available for {len(missing)} of {record.acker_shards} shards; spouts wait."
-    running, wanted = (
-        len(assignment.workers) if assignment else 0,
-        min(record.workers, len(executors_of_record(record))),
-    )
-    if running < wanted and not free_slots and record.status != lifecycle.KILLED:
-        return f"It has {running} of {record.workers} workers: no slot is free."
-    return ""
-
-
-def _slots(count: int) -> str:
-    return "no slot is" if count == 0 else f"{count} slot{'s are' if count > 1 else ' is'}"
-
-
 def _slots_of(assignment: pb.Assignment) -> list[Slot]:
     return [Slot(worker.supervisor_id, worker.port) for worker in assignment.workers]
 
 
 def _decide_topology(
-    snapshot: Snapshot, stored: Versioned[pb.TopologyRecord], room: FreeCapacity, load: Mapping[str, int]
+    snapshot: Snapshot,
+    stored: Versioned[pb.TopologyRecord],
+    room: FreeCapacity,
+    load: Mapping[str, int],
+    placer: Placer,
 ) -> Update | None:
     record, topology_id = stored.value, stored.value.id
     found = snapshot.assignments.get(topology_id)
@@ -229,24 +285,18 @@ def _decide_topology(
     # Without a registered supervisor nothing can be placed: running workers go on until a supervisor is back.
     due = _is_due(snapshot, record) and bool(room.free or room.own(topology_id, current))
     rebalances = record.status == lifecycle.REBALANCING and due
-    keeps_placement = record.pending.keeps_placement
-    restarts = rebalances and (bool(record.pending.conf) or record.pending.HasField("update"))
+    placement: Placement | None = None
     if rebalances:
-        record = lifecycle.rebalanced(record, snapshot.now_unix_s)
-    if rebalances and not keeps_placement:
-        even = place_from_scratch(executors_of_record(record), record.workers, room.offered(topology_id, current))
-        placement = _by_traffic(snapshot, record, {}, even)
-    elif record.status == lifecycle.KILLED:
-        placement = current  # running workers finish; no new ones are started
-    else:
-        dead = {slot for slot in current if (topology_id, slot) in snapshot.dead}
-        placement = current
-        if not _is_placed(record, current, dead, room):
-            alive = {slot: run for slot, run in current.items() if slot not in dead}
-            placement = _by_traffic(snapshot, record, alive, _placed(record, current, dead, room))
-    spread = rebalances and not keeps_placement
+        after_rebalance, placement = rebalanced(record, snapshot.now_unix_s, current, placer)
+        rebalances = after_rebalance is not record
+    restarts = rebalances and (bool(record.pending.conf) or record.pending.HasField("update"))
+    spread = placement is not None
+    if rebalances:
+        record = after_rebalance
+    if placement is None:
+        placement = _kept(snapshot, record, current, placer)
     shards = place_shards(record.acker_shards, shards_of(before), snapshot.ackers, load, spread=spread)
-    after = _assignment(snapshot, before, placement, shards)
+    after = _assignment(snapshot, before, placement, shards, placer.memory_mb(record, placement))
     changed = found is None or after.version != before.version
     present = snapshot.worker_presences.get(topology_id, ())
     forget = tuple(s for s in sorted(present) if s not in placement and s.supervisor_id not in snapshot.supervisors)
@@ -262,33 +312,20 @@ def _decide_topology(
     )
 
 
-def _is_placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> bool:
-    """True if ``place`` would move nothing. Does not enumerate the slots offered."""
-    wanted = executors_of_record(record)
-    placed = [executor for run in current.values() for executor in run]
-    if dead or not placed or len(placed) != len(wanted) or set(placed) != set(wanted):
-        return False
-    most = min(record.workers, len(wanted))
-    return len(current) == most or (len(current) < most and not room.free)
-
-
-def _placed(record: pb.TopologyRecord, current: Placement, dead: Collection[Slot], room: FreeCapacity) -> Placement:
-    offered = room.offered(record.id, current)
-    alive = {slot: run for slot, run in current.items() if slot not in dead}
-    return place(Request(executors_of_record(record), record.workers, alive, offered, offered & set(dead)))
-
-
-def _by_traffic(snapshot: Snapshot, record: pb.TopologyRecord, running: Placement, placement: Placement) -> Placement:
-    """Bring executors together by measured traffic in all workers but those that keep running as they are."""
-    traffic = snapshot.traffic.get(record.id)
-    if traffic is None:
-        return placement
-    changing = [slot for slot, run in placement.items() if running.get(slot) != run]
-    return bring_together(placement, changing, dict(record.tasks), traffic, record.first_task or 1)
+def _kept(snapshot: Snapshot, record: pb.TopologyRecord, current: Placement, placer: Placer) -> Placement:
+    """Return the placement of a topology that is not rebalanced, with as little change as possible."""
+    if record.status == lifecycle.KILLED:
+        return current  # running workers finish; no new ones are started
+    dead = {slot for slot in current if (record.id, slot) in snapshot.dead}
+    return current if placer.is_placed(record, current, dead) else placer.placed(record, current, dead)
 
 
 def _assignment(
-    snapshot: Snapshot, before: pb.Assignment, placement: Placement, shards: Sequence[Shard]
+    snapshot: Snapshot,
+    before: pb.Assignment,
+    placement: Placement,
+    shards: Sequence[Shard],
+    memory_mb: Mapping[Slot, float],
 ) -> pb.Assignment:
     """Return the assignment that follows ``before``, or ``before`` itself if nothing changes."""
     hosts = {Slot(worker.supervisor_id, worker.port): worker.host for worker in before.workers}
@@ -296,7 +333,9 @@ def _assignment(
     for slot, run in sorted(placement.items()):
         presence = snapshot.supervisors.get(slot.supervisor_id)
         host = presence.host if presence is not None else hosts.get(slot, "")
-        worker = after.workers.add(supervisor_id=slot.supervisor_id, host=host, port=slot.port)
+        worker = after.workers.add(
+            supervisor_id=slot.supervisor_id, host=host, port=slot.port, memory_mb=memory_mb.get(slot, 0.0)
+        )
         worker.executors.extend(pb.ExecutorRange(first_task=first, last_task=last) for first, last in run)
     for number, shard in enumerate(shards):
         after.shards.add(

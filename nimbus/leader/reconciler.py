@@ -30,14 +30,16 @@ from ..rpc_clients import Peers, address_of
 from ..threads import leading
 from . import cluster_state, lifecycle
 from .acker_health import AckerHealth
+from .blacklisting import blacklisted
 from .cluster_figures import figures
+from .history import add_counts
 from .leader_state import LeaderState, timeouts
 from .liveness import Placements
 from .planner import Change, Failure, PlacementCache, Remove, Update, decide, placement_of, to_be_placed
-from .scheduler import Slot
+from .scheduler import Placement, Slot
 from .settled import Settled
 from .stats_store import StatsStore
-from .update_trials import outcome
+from .update_trials import PlacedSince, outcome
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -60,6 +62,7 @@ class Reconciler:
         readiness: Readiness,
         metrics: NimbusMetrics,
         monitor_s: float,
+        history_max: int,
     ) -> None:
         self.leader_state = leader_state
         self._store = store
@@ -67,9 +70,10 @@ class Reconciler:
         self._readiness = readiness
         self._metrics = metrics
         self._monitor_s = monitor_s
+        self._history_max = history_max
         self._woken = asyncio.Event()
         self._peers = Peers()
-        self.ackers = AckerHealth(self.wake)
+        self.ackers = AckerHealth(self.wake, leader_state.report_ledger)
         self._dead: frozenset[tuple[str, Slot]] = frozenset()
         self._drained: frozenset[str] = frozenset()
         self._placements: Placements = {}
@@ -78,6 +82,7 @@ class Reconciler:
         self._seen: dict[str, set[str]] = {}
         self._due_unix_s: float | None = None
         self._has_trials = False
+        self._placed_since = PlacedSince()
         self._since_unix_s = time.time()
         self._stats_store = StatsStore(store, election, leader_state)
         self._timeouts_s: dict[str, float] = {}
@@ -192,8 +197,12 @@ class Reconciler:
         self._placements = placements
         alive = self.ackers.alive()
         snapshot = cluster_state.snapshot(state, self.leader_state.epoch, alive, dead, held, self._drained)
-        snapshot = replace(snapshot, traffic=self.leader_state.traffic(to_be_placed(snapshot), now_s))
-        changes = await leading.run(decide, snapshot, self._settled)
+        traffic = self.leader_state.traffic(to_be_placed(snapshot), now_s)
+        avoided = blacklisted(self.leader_state, state, placements, dead, now_s)
+        scheduling = self.leader_state.scheduling
+        snapshot = replace(snapshot, traffic=traffic, scheduling=scheduling, blacklisted=avoided)
+        self.leader_state.isolation = snapshot.isolation
+        changes = await leading.run(decide, snapshot, self._settled, self.leader_state.shortages)
         self.leader_state.failed_writes.forget_finished({one.topology_id for one in changes}, now_s)
         is_free = all([await self._write(change, state) for change in changes])
         dues = [due for one in state.records.values() if (due := lifecycle.next_due(one.value)) is not None]
@@ -221,7 +230,10 @@ class Reconciler:
         try:
             if isinstance(change, Failure):
                 raise InternalError(change.reason)
-            await leading.run(cluster_state.apply, self._store, self._election, self.leader_state.epoch, change)
+            if isinstance(change, Remove) and change.past is not None:
+                add_counts(change.past, self.leader_state.statistics(change.topology_id))
+            epoch = self.leader_state.epoch
+            await leading.run(cluster_state.apply, self._store, self._election, epoch, change, self._history_max)
         except AuthorityError:
             raise
         except Exception as error:
@@ -243,6 +255,7 @@ class Reconciler:
         """Write the end of each trial of an update that has ended. True if there was one."""
         on_trial = [one for one in state.records.values() if one.value.trial_began_unix_s]
         self._has_trials = bool(on_trial)
+        self._placed_since.keep([stored.value.id for stored in on_trial])
         ended = False
         for stored in on_trial:
             try:
@@ -256,7 +269,12 @@ class Reconciler:
     async def _end_trial(self, state: cluster_state.ClusterState, stored: Versioned[pb.TopologyRecord]) -> bool:
         record = stored.value
         errors = await leading.run(self._store.errors, record.id)
-        end = outcome(record, self._are_ready(state, record), errors, time.time(), self._since_unix_s)
+        now_unix_s = time.time()
+        since_unix_s = self._placed_since.look(record.id, self.is_placed(state, record), now_unix_s, self._since_unix_s)
+        runs = self.are_ready(state, record) and all(
+            self.leader_state.has_opened(record.id, slot) for slot in _placement(state, record)
+        )
+        end = outcome(record, runs, errors, now_unix_s, since_unix_s)
         if end is None:
             return False
         write = Put(paths.topology(self._store.root, record.id), encode(end.record), stored.version)
@@ -266,13 +284,17 @@ class Reconciler:
             await self._report(record.id, f"version {record.version} is taken back: {end.fault}")
         return True
 
-    def _are_ready(self, state: cluster_state.ClusterState, record: pb.TopologyRecord) -> bool:
+    @staticmethod
+    def is_placed(state: cluster_state.ClusterState, record: pb.TopologyRecord) -> bool:
+        """True if all executors of a topology are assigned."""
+        placed = sorted(executor for run in _placement(state, record).values() for executor in run)
+        return placed == executors_of_record(record)
+
+    def are_ready(self, state: cluster_state.ClusterState, record: pb.TopologyRecord) -> bool:
         """True if all executors of a topology are assigned, and every worker is ready with its executors."""
-        found, now_s = state.assignments.get(record.id), time.monotonic()
-        placement = placement_of(found.value) if found is not None else {}
-        placed = sorted(executor for run in placement.values() for executor in run)
-        return placed == executors_of_record(record) and all(
-            self.leader_state.is_ready(record.id, slot, run, now_s) for slot, run in placement.items()
+        now_s = time.monotonic()
+        return self.is_placed(state, record) and all(
+            self.leader_state.is_ready(record.id, slot, run, now_s) for slot, run in _placement(state, record).items()
         )
 
     async def _complain(self, topology_id: str, error: Exception) -> None:
@@ -366,3 +388,8 @@ def _known(state: cluster_state.ClusterState, placed: PlacementCache) -> tuple[P
     """Return the input of liveness: the slots of workers, and the timeouts that topologies set for themselves."""
     confs = {one: stored.value.conf_json for one, stored in state.records.items()}
     return placed.placements(state.assignments), timeouts(confs)
+
+
+def _placement(state: cluster_state.ClusterState, record: pb.TopologyRecord) -> Placement:
+    found = state.assignments.get(record.id)
+    return {} if found is None else placement_of(found.value)

@@ -14,6 +14,7 @@ from typing import Protocol
 from tupletree._coord.versioned import Versioned
 from tupletree.v1 import topology_pb2 as pb
 
+from .isolation import Owner
 from .scheduler import Slot
 from .shard_placement import Acker
 
@@ -42,12 +43,15 @@ class Settled:
     def __init__(self) -> None:
         self._supervisors: Mapping[str, pb.Presence] = {}
         self._ackers: Mapping[str, Acker] = {}
+        self._owners: Mapping[str, Owner] = {}  # of supervisors that are not everybody's
         self._seen: dict[str, _Seen] = {}
 
-    def observe(self, cluster: Cluster) -> None:
-        """Begin a decision. Nothing is settled after a change of the supervisors or ackers."""
-        if cluster.supervisors != self._supervisors or cluster.ackers != self._ackers:
+    def observe(self, cluster: Cluster, owners: Mapping[str, Owner] | None = None) -> None:
+        """Begin a decision. Nothing is settled after a change of the supervisors, their owners or the ackers."""
+        owners = owners or {}
+        if cluster.supervisors != self._supervisors or cluster.ackers != self._ackers or owners != self._owners:
             self._seen.clear()
+        self._owners = owners
         self._supervisors, self._ackers = dict(cluster.supervisors), dict(cluster.ackers)
         for topology_id in self._seen.keys() - cluster.records.keys():
             del self._seen[topology_id]

@@ -14,6 +14,7 @@ from tupletree._wire.names import is_system
 from tupletree.errors import UsageError
 from tupletree.grouping import grouping_name
 from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM
+from tupletree.state.options import DURABLE
 from tupletree.v1 import topology_pb2 as pb
 
 _DIVIDING = (pb.GROUPING_KIND_FIELDS, pb.GROUPING_KIND_ALL)
@@ -59,7 +60,7 @@ def _check_state(record: pb.TopologyRecord, component: pb.ComponentSpec, cluster
     if (conf.get("topology.state.provider") or "memory") == "memory":
         raise UsageError(
             f"component '{component.id}' keeps its state in the memory of its workers, which a change of its tasks "
-            f"replaces: choose another topology.state.provider, such as sqlite, when you submit the topology"
+            f"replaces: {DURABLE}, when you submit the topology"
         )
     for item in component.inputs:
         if item.stream != CHECKPOINT_STREAM and item.grouping not in _DIVIDING:

@@ -78,16 +78,19 @@ def bring_together(
     tasks: Mapping[str, int],
     traffic: Traffic,
     first_task: int = 1,
+    kinds: Mapping[str, object] | None = None,
 ) -> Placement:
     """Return the placement after the swaps that keep more traffic within workers.
 
+    ``kinds``: of each component; only executors of equal kinds change places, such as those with equal needs of
+    resources, so that each worker needs what it did. None: all may.
     ``changing``: the slots that may change. ``tasks``: the number of tasks per component, from which, and from the
     lowest task id, the components of executors follow.
     """
     slots = sorted(slot for slot in changing if slot in placement)
     if len(slots) < 2 or not any(traffic.tuples.values()):
         return placement
-    workers = _Workers(placement, tasks, traffic, first_task)
+    workers = _Workers(placement, tasks, traffic, first_task, kinds)
     left = MAX_COMPARISONS
     while swaps := list(itertools.islice(workers.swaps(slots), left)):
         left -= len(swaps)
@@ -119,7 +122,15 @@ _Swap = tuple[Slot, Executor, Slot, Executor]
 class _Workers:
     """A placement that changes, with the tasks of each component in each worker."""
 
-    def __init__(self, placement: Placement, tasks: Mapping[str, int], traffic: Traffic, first_task: int = 1) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        tasks: Mapping[str, int],
+        traffic: Traffic,
+        first_task: int = 1,
+        kinds: Mapping[str, object] | None = None,
+    ) -> None:
+        self._component_kinds = kinds
         self.runs: dict[Slot, list[Executor]] = {slot: list(run) for slot, run in placement.items()}
         self._tasks = tasks
         self._busy_s = traffic.busy_s
@@ -159,8 +170,12 @@ class _Workers:
         for one, other in itertools.combinations(slots, 2):
             for kind, executor in kinds[one].items():
                 for other_kind, other_executor in kinds[other].items():
-                    if kind != other_kind:
+                    if kind != other_kind and self._may_swap(kind[0], other_kind[0]):
                         yield one, executor, other, other_executor
+
+    def _may_swap(self, component: str, other: str) -> bool:
+        kinds = self._component_kinds
+        return kinds is None or kinds[component] == kinds[other]
 
     def gain(self, one: Slot, executor: Executor, other: Slot, other_executor: Executor) -> float:
         """Return the traffic that a swap keeps within the two workers, or 0 if it is not permitted."""

@@ -3,13 +3,47 @@
 from __future__ import annotations  # pure
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from tupletree.v1 import acker_pb2
+from tupletree.v1 import nimbus_pb2 as rpc
 
 KEPT_S: Final = 600.0
+
+COMPONENT: Final = "__acker"
+"""The component as which the ledgers of a topology are shown, as Storm shows its acker bolts. A shard is a task."""
+
+
+def reports_of(reply: acker_pb2.DescribeLedgerReply, uptime_s: float) -> Iterator[rpc.WorkerReport]:
+    """Return the ledgers of an acker as reports of a worker, one for each topology. ``uptime_s``: of the acker.
+
+    An update is an executed tuple, and acked; a verdict is emitted on the stream that has its name in Storm.
+    """
+    of_topology = attrgetter("topology_id")
+    for topology_id, shards in groupby(sorted(reply.shards, key=of_topology), of_topology):
+        tasks = [_stats_of(one) for one in shards]
+        yield rpc.WorkerReport(topology_id=topology_id, worker_id=reply.acker_id, uptime_s=uptime_s, tasks=tasks)
+
+
+def _stats_of(shard: acker_pb2.ShardSummary) -> rpc.TaskStats:
+    updates = shard.inits + shard.acks + shard.fails + shard.resets
+    verdicts = {
+        "__ack_ack": shard.completed,
+        "__ack_fail": shard.fails + shard.timeouts,
+        "__ack_reset_timeout": shard.resets,
+    }
+    return rpc.TaskStats(
+        task_id=shard.shard,
+        component_id=COMPONENT,
+        executed=updates,
+        acked=updates,
+        pending=shard.pending,
+        streams=[rpc.StreamStats(stream=name, emitted=one, transferred=one) for name, one in verdicts.items()],
+    )
 
 
 @dataclass(frozen=True)
@@ -38,6 +72,7 @@ class LedgerHistory:
     def __init__(self) -> None:
         self.points: deque[Totals] = deque()
         self.shards: Sequence[acker_pb2.ShardSummary] = ()
+        self.namespaces: Sequence[acker_pb2.NamespaceSummary] = ()
         self.ready = False
         self.reasons: tuple[str, ...] = ()
 
@@ -81,5 +116,6 @@ class LedgerHistory:
             )
         )
         self.shards, self.ready, self.reasons = shards, reply.ready, tuple(reply.reasons)
+        self.namespaces = list(reply.namespaces)
         while self.points[0].at_s < now_s - KEPT_S:
             self.points.popleft()

@@ -1,4 +1,4 @@
-"""Bundles on this nimbus's disk, named by their digest.
+"""Bundles and files for workers on this nimbus's disk, named by their digest.
 
     <directory>/<sha256>                 complete, verified, synced
     <directory>/incoming/<sha256>.<n>    being written; removed when nimbus starts
@@ -53,16 +53,19 @@ class BlobStore:
         except FileNotFoundError:
             return False
 
-    def receive(self, sha256: str, size: int) -> Incoming:
-        """Begin to store a blob of ``size`` bytes. Raises UnavailableError at once if the disk lacks space."""
+    def receive(self, sha256: str, size: int, what: str = "the bundle") -> Incoming:
+        """Begin to store a blob of ``size`` bytes. Raises UnavailableError at once if the disk lacks space.
+
+        ``what``: the blob's name in error messages.
+        """
         disk = os.statvfs(self._incoming)
         free = disk.f_bavail * disk.f_frsize
         if size > free:
             lack = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             raise UnavailableError(
-                f"nimbus's disk is full: a bundle of {size} bytes needs more than the {free} bytes that are free"
+                f"nimbus's disk is full: {what} of {size} bytes needs more than the {free} bytes that are free"
             ) from lack
-        return Incoming(self._incoming / f"{sha256}.{uuid.uuid4().hex[:8]}", self._path(sha256), sha256, size)
+        return Incoming(self._incoming / f"{sha256}.{uuid.uuid4().hex[:8]}", self._path(sha256), sha256, size, what)
 
     def read(self, sha256: str, offset: int, chunk_bytes: int) -> Iterator[bytes]:
         """Read a blob from ``offset``, in chunks. Raises NotFoundError, and UsageError for an offset beyond its end."""
@@ -93,11 +96,12 @@ class BlobStore:
 class Incoming:
     """Blob being written. Use as a context manager: without ``publish``, leaving the block removes the partial file."""
 
-    def __init__(self, partial: Path, target: Path, sha256: str, size: int) -> None:
+    def __init__(self, partial: Path, target: Path, sha256: str, size: int, what: str) -> None:
         self._partial = partial
         self._target = target
         self._sha256 = sha256
         self._size = size
+        self._what = what
         self._digest = hashlib.sha256()
         self._written = 0
         self._file: BinaryIO | None = None
@@ -115,7 +119,7 @@ class Incoming:
                 self._file = open(self._partial, "xb")  # noqa: SIM115 - closed by __exit__
             self._file.write(chunk)
         except OSError as error:
-            raise _disk_error(error) from error
+            raise _disk_error(error, self._what) from error
         self._digest.update(chunk)
         self._written += len(chunk)
 
@@ -132,7 +136,7 @@ class Incoming:
         try:
             self._file.flush()
         except OSError as error:
-            raise _disk_error(error) from error
+            raise _disk_error(error, self._what) from error
         return self._partial
 
     def publish(self) -> None:
@@ -144,7 +148,7 @@ class Incoming:
             os.replace(self._partial, self._target)
             _sync_directory(self._target.parent)
         except OSError as error:
-            raise _disk_error(error) from error
+            raise _disk_error(error, self._what) from error
 
     def __enter__(self) -> Incoming:
         return self
@@ -177,7 +181,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _disk_error(error: OSError) -> UnavailableError:
+def _disk_error(error: OSError, what: str) -> UnavailableError:
     if error.errno in _NO_ROOM:
-        return UnavailableError("nimbus's disk is full: the bundle could not be stored")
-    return UnavailableError(f"nimbus could not store the bundle: {error.strerror}")
+        return UnavailableError(f"nimbus's disk is full: {what} could not be stored")
+    return UnavailableError(f"nimbus could not store {what}: {error.strerror}")

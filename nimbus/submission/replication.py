@@ -1,16 +1,17 @@
-"""Replication of bundles. Every nimbus holds the bundle of every live topology, so that any nimbus can lead.
+"""Replication of bundles and blobs. Every nimbus holds the bundle of every live topology, so that any can lead.
 
 So does every other version of a topology that was updated (updates.py), but without one that it can only go back to, a
 nimbus leads all the same. A nimbus fetches a missing bundle from the leader first, then from any other nimbus that has
-it. A bundle that no topology needs is removed ``nimbus.topology.blobstore.deletion.delay.ms`` after the nimbus first
-found it unneeded.
+it. Blobs are fetched in the same way, in a row of their own, since they are larger: a nimbus leads without one, too,
+and asks again until another nimbus has it. What neither a topology nor a blob needs is removed
+``nimbus.topology.blobstore.deletion.delay.ms`` after the nimbus first found it unneeded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
 import grpc
 import grpc.aio
@@ -23,7 +24,7 @@ from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import TupletreeError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
-from tupletree.v1.topology_pb2 import Presence, TopologyRecord, TopologyVersion
+from tupletree.v1.topology_pb2 import BlobRecord, Presence, TopologyRecord, TopologyVersion
 
 from ..leader import lifecycle
 from ..rpc_clients import address_of
@@ -32,8 +33,6 @@ from ..updates import needed_versions, versions_of
 from .blob_store import BlobStore
 
 log = logging.getLogger("tupletree.nimbus")
-
-Bundle = TopologyRecord | TopologyVersion
 
 _PROBE_S = 0.02
 _MIB = 1024 * 1024
@@ -52,6 +51,7 @@ class Replication:
         self._clock = clock
         self._unneeded_since: dict[str, float] = {}
         self._lock = asyncio.Lock()  # one sync at a time: a new leader waits for the running sync
+        self._fetching: set[str] = set()  # digests of blobs
 
     async def sync(self, in_use: Collection[str]) -> list[TopologyRecord]:
         """Fetch missing bundles and remove unneeded ones. Raises UnavailableError.
@@ -61,33 +61,50 @@ class Replication:
         """
         async with self._lock:
             records = await asyncio.to_thread(self._store.topologies)
+            named = await asyncio.to_thread(self._store.blobs)
             live = [stored.value for stored in records.values() if stored.value.status != lifecycle.KILLED]
             missing = []
             for one in live:
                 for version in await disk.run(self._lacking, versions_of(one)):
                     is_lacking = await disk.run(self._lacking, [version])  # another topology can have the same bundle
-                    if is_lacking and not await self._fetch(version) and version in needed_versions(one):
+                    fetched = not is_lacking or await self._fetch(version.bundle_sha256, version.bundle_bytes)
+                    if not fetched and version in needed_versions(one):
                         missing.append(one)
-            await disk.run(self._sweep, records, in_use)
+            await disk.run(self._sweep, records, named, self._fetching | set(in_use))
             return missing
 
-    async def confirm(self, bundle: Bundle, timeout_s: float) -> None:
-        """Wait until every other nimbus has the bundle or fails to answer, for at most ``timeout_s``."""
+    async def sync_blobs(self) -> list[BlobRecord]:
+        """Fetch missing blobs; return those that are still missing. Not twice at a time. Raises UnavailableError."""
+        missing = []
+        for stored in (await asyncio.to_thread(self._store.blobs)).values():
+            one = stored.value
+            if await disk.run(self._blobs.has, one.sha256, one.bytes):
+                continue
+            self._fetching.add(one.sha256)
+            try:
+                if not await self._fetch(one.sha256, one.bytes):
+                    missing.append(one)
+            finally:
+                self._fetching.discard(one.sha256)
+        return missing
+
+    async def confirm(self, sha256: str, size: int, timeout_s: float) -> None:
+        """Wait until every other nimbus has these bytes or fails to answer, for at most ``timeout_s``."""
         others = await self._others()
-        await asyncio.gather(*(self._wait_for(bundle, address, timeout_s) for address in others))
+        await asyncio.gather(*(self._wait_for(sha256, size, address, timeout_s) for address in others))
 
     def _lacking(self, versions: Iterable[TopologyVersion]) -> list[TopologyVersion]:
         """Return the versions whose bundle this nimbus does not hold."""
         return [one for one in versions if not self._blobs.has(one.bundle_sha256, one.bundle_bytes)]
 
-    async def _fetch(self, bundle: TopologyVersion) -> bool:
+    async def _fetch(self, sha256: str, size: int) -> bool:
         for address in await self._others():
             try:
-                await self._fetch_from(address, bundle.bundle_sha256, bundle.bundle_bytes)
+                await self._fetch_from(address, sha256, size)
             except TupletreeError as error:
-                event(log, "blob.not_fetched", level=logging.WARNING, sha256=bundle.bundle_sha256, cause=error)
+                event(log, "blob.not_fetched", level=logging.WARNING, sha256=sha256, cause=error)
             else:
-                event(log, "blob.fetched", sha256=bundle.bundle_sha256, bytes=bundle.bundle_bytes, source=address)
+                event(log, "blob.fetched", sha256=sha256, bytes=size, source=address)
                 return True
         return False
 
@@ -113,10 +130,10 @@ class Replication:
         finally:
             await disk.run(incoming.discard)
 
-    async def _wait_for(self, bundle: Bundle, address: str, timeout_s: float) -> None:
+    async def _wait_for(self, sha256: str, size: int, address: str, timeout_s: float) -> None:
         deadline_s = self._clock() + timeout_s
-        # Request the bundle from its end: a nimbus that has it sends no chunk; one that lacks it sends NOT_FOUND.
-        request = rpc.FetchBundleRequest(sha256=bundle.bundle_sha256, offset=bundle.bundle_bytes)
+        # Request the bytes from their end: a nimbus that has them sends no chunk; one that lacks them sends NOT_FOUND.
+        request = rpc.FetchBundleRequest(sha256=sha256, offset=size)
         async with aio_channel(address) as channel:
             while (left_s := deadline_s - self._clock()) > 0:
                 try:
@@ -130,10 +147,11 @@ class Replication:
                 await asyncio.sleep(_PROBE_S)
         event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"missing after {timeout_s:g} s")
 
-    def _sweep(self, records: Found[TopologyRecord], in_use: Collection[str]) -> None:
-        if records.unreadable:
-            return  # the bundles of unreadable topologies are unknown
-        needed = {one.bundle_sha256 for stored in records.values() for one in versions_of(stored.value)} | set(in_use)
+    def _sweep(self, records: Found[TopologyRecord], named: Found[BlobRecord], in_use: Set[str]) -> None:
+        if records.unreadable or named.unreadable:
+            return  # what unreadable records need is unknown
+        needed = {one.bundle_sha256 for stored in records.values() for one in versions_of(stored.value)} | in_use
+        needed |= {stored.value.sha256 for stored in named.values()}
         unneeded = self._blobs.digests() - needed
         now_s = self._clock()
         self._unneeded_since = {one: self._unneeded_since.get(one, now_s) for one in unneeded}

@@ -16,15 +16,20 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from tupletree._blobs import uses_in
 from tupletree._coord import paths
 from tupletree._coord.leader import Create, Put, Write
 from tupletree._coord.store import Store, encode
 from tupletree._log import event
+from tupletree._security.current import current
+from tupletree._security.guard import caller
 from tupletree.bundle import read_spec
 from tupletree.errors import ConflictError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from ..action_notifiers import ActionNotifiers
+from ..blob_rules import check_uses
 from ..config import NimbusConfig
 from ..leader.reconciler import Reconciler
 from ..threads import disk
@@ -45,11 +50,19 @@ _RETRY_S = 0.25
 class Submissions:
     """Accepts submissions, any number concurrently."""
 
-    def __init__(self, config: NimbusConfig, store: Store, blobs: BlobStore, replication: Replication) -> None:
+    def __init__(
+        self,
+        config: NimbusConfig,
+        store: Store,
+        blobs: BlobStore,
+        replication: Replication,
+        notifiers: ActionNotifiers,
+    ) -> None:
         self._config = config
         self._store = store
         self._blobs = blobs
         self.replication = replication
+        self._notifiers = notifiers
 
     async def submit(self, requests: AsyncIterator[rpc.SubmitRequest], reconciler: Reconciler) -> str:
         """Accept one submission and return its topology id. Raises UsageError or UnavailableError."""
@@ -60,8 +73,10 @@ class Submissions:
                 check_name(header.name, [one.value for one in found.values()], time.time())
                 check_unreadable(header.name, found.unreadable)
                 check_header(header, self._config.max_bundle_bytes)
-                new_record(header, self._config.conf, header.name, 0.0)  # also rejects topologies that are too large
+                wanted = new_record(header, self._config.conf, header.name, 0.0)  # also rejects what is too large
+                await self.check_blobs(header.name, wanted.conf_json)
                 await self.receive(header, requests)
+                await self.check_blobs(header.name, wanted.conf_json)  # the upload can have taken long
                 record = await self._store_record(header, reconciler)
                 reconciler.wake()
         except (UsageError, UnavailableError) as error:
@@ -76,7 +91,8 @@ class Submissions:
             workers=record.workers,
             tasks=sum(record.tasks.values()),
         )
-        await self.replication.confirm(record, CONFIRM_TIMEOUT_S)
+        self._notifiers.put("submit", record)
+        await self.replication.confirm(record.bundle_sha256, record.bundle_bytes, CONFIRM_TIMEOUT_S)
         return record.id
 
     async def receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
@@ -85,10 +101,17 @@ class Submissions:
             async for request in requests:
                 if request.WhichOneof("kind") != "chunk":
                     raise UsageError("a submission must be one header followed by chunks")
-                await _to_the_end(incoming.write, request.chunk)
-            partial = await _to_the_end(incoming.verify)
-            await _to_the_end(check_bundle, partial, header.spec)
-            await _to_the_end(incoming.publish)
+                await to_the_end(incoming.write, request.chunk)
+            partial = await to_the_end(incoming.verify)
+            await to_the_end(check_bundle, partial, header.spec)
+            await to_the_end(incoming.publish)
+
+    async def check_blobs(self, name: str, conf_json: str) -> None:
+        """Check that the blobs of a configuration exist, and that the caller may read them. Raises UsageError."""
+        if uses := uses_in(conf_json):
+            stored = await asyncio.to_thread(self._store.blobs_of, [use.key for use in uses])
+            blobs = {key: one.value for key, one in stored.items()}
+            check_uses(name, uses, blobs, caller.get(), current().admins)
 
     async def _store_record(self, header: rpc.SubmitHeader, reconciler: Reconciler) -> pb.TopologyRecord:
         """Write the record. If ZooKeeper's response is lost, check first if an earlier attempt was written."""
@@ -114,7 +137,7 @@ class Submissions:
                     await asyncio.sleep(_RETRY_S)
 
 
-async def _to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def to_the_end(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Run ``call`` in a thread. Wait for its end even if cancelled, so that no cleanup runs during a write."""
     work = asyncio.ensure_future(disk.run(call, *arguments, **named))
     try:
@@ -151,8 +174,8 @@ def _creation(root: str, record: pb.TopologyRecord, number: int, counter_version
     path, data = paths.counter(root), str(number).encode()
     return [
         Create(path, data) if counter_version < 0 else Put(path, data, counter_version),
-        Create(paths.topology(root, record.id), encode(record)),
-        Create(paths.workers_of(root, record.id)),
-        Create(paths.errors_of(root, record.id)),
+        Create(paths.topology(root, record.id), encode(record), reader=record.owner),
+        Create(paths.workers_of(root, record.id), reader=record.owner),
+        Create(paths.errors_of(root, record.id), writer=record.owner),
         Create(paths.statistics_of(root, record.id)),
     ]

@@ -14,7 +14,9 @@ from typing import Any, NoReturn
 
 from tupletree import config
 from tupletree._checkpoints.settings import check_settings
+from tupletree._constraints import check_placement
 from tupletree._coord.forms import encode
+from tupletree._definition import Definition, Input
 from tupletree._limits import (
     MAX_COMPONENTS,
     MAX_FIELDS,
@@ -27,20 +29,21 @@ from tupletree._limits import (
     parse_conf,
     shown,
 )
-from tupletree.declarer import Definition, Input, check_input
+from tupletree.declarer import check_input
 from tupletree.errors import ConfigError, NameInUseError, TopologyError, UsageError
 from tupletree.outputs import CHECKPOINT_STREAM, REPORT_STREAM, Stream
-from tupletree.parallelism import executor_counts, task_counts
+from tupletree.parallelism import component_needs, executor_counts, task_counts
 from tupletree.topology import check_topology_name
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
+from ..acker_shards import MAX_SHARDS, shards_of
 from ..conf_changes import MAX_RECORD_BYTES
+from ..leader.autoscale_settings import check_autoscale
 from ..leader.lifecycle import ACTIVE, INACTIVE, KILLED, MAX_EXECUTORS, MAX_WORKERS
 
-MAX_SHARDS = 2000
-
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_AMOUNT = 1e12  # of a resource, for one executor
 _SPOUT = pb.COMPONENT_KIND_SPOUT
 _BOLT = pb.COMPONENT_KIND_BOLT
 
@@ -97,9 +100,11 @@ def new_record(
     conf = {**config.topology_part(cluster_conf), **own}
     tasks, executors = task_counts(header.spec, conf), executor_counts(header.spec, conf)
     workers = int(conf["topology.workers"])
-    shards = workers if conf["topology.acker.executors"] is None else int(conf["topology.acker.executors"])
+    shards = shards_of(conf, workers)
     _check_counts(header.name, workers, executors, tasks, shards)
     _check_progress_root(header.name, conf, cluster_conf)
+    check_autoscale(conf, executors, tasks, workers, header.spec)
+    check_placement(conf, tasks, header.name)
     record = pb.TopologyRecord(
         id=topology_id,
         name=header.name,
@@ -113,7 +118,11 @@ def new_record(
         executors=executors,
         tasks=tasks,
         acker_shards=shards,
+        needs=component_needs(header.spec, conf),
     )
+    _check_amounts(record)
+    if cluster_conf.get("nimbus.scheduler") == "resource":
+        _check_needs(record, conf)
     _check_size(record)
     if record.acker_shards == 0 and _has_stream(header.spec, REPORT_STREAM):
         raise UsageError(
@@ -138,6 +147,7 @@ def without_objects(spec: pb.TopologySpec) -> pb.TopologySpec:
     """Return the spec as sent in a header, without the fields that only workers use."""
     outline = pb.TopologySpec()
     outline.CopyFrom(spec)
+    outline.ClearField("worker_hooks")
     for component in outline.components:
         component.ClearField("object")
         for one in component.inputs:
@@ -242,6 +252,27 @@ def _check_counts(name: str, workers: int, executors: Mapping[str, int], tasks: 
     ):
         if count > limit:
             raise UsageError(f"topology '{name}' asks for {count} {what}; the limit is {limit}")
+
+
+def _check_amounts(record: pb.TopologyRecord) -> None:
+    """Refuse amounts whose sum over all executors could be infinite, which no response can hold."""
+    for name, needs in sorted(record.needs.items()):
+        largest = max(needs.cpu_percent, needs.memory_mb, *needs.resources.values())
+        if largest > _MAX_AMOUNT:
+            raise UsageError(
+                f"topology '{record.name}': an executor of component '{name}' needs {largest:g} of a resource; the "
+                f"limit is {_MAX_AMOUNT:g}"
+            )
+
+
+def _check_needs(record: pb.TopologyRecord, conf: Mapping[str, Any]) -> None:
+    limit = float(conf["topology.worker.max.heap.size.mb"])
+    for name, needs in sorted(record.needs.items()):
+        if needs.memory_mb > limit:
+            raise UsageError(
+                f"topology '{record.name}': an executor of component '{name}' needs {needs.memory_mb:g} MB, and a "
+                f"worker may have {limit:g}: set topology.worker.max.heap.size.mb to {needs.memory_mb:g} or more"
+            )
 
 
 def _check_size(record: pb.TopologyRecord) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations  # pure
 
 from typing import Any
 
+from tupletree._wire.names import TREES_PREFIX
 from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -36,7 +37,10 @@ def page(view: ClusterView, acker_id: str) -> dict[str, Any]:
             if role:
                 found = told.pop((topology_id, one.shard), None)
                 shards.append(_shard(topology_id, names.get(topology_id, ""), one.shard, role, found))
-    shards += [_shard(key[0], names.get(key[0], ""), key[1], "left over", one) for key, one in sorted(told.items())]
+    for (topology_id, shard), found in sorted(told.items()):
+        is_namespace = topology_id.startswith(TREES_PREFIX)
+        name = topology_id.removeprefix(TREES_PREFIX) if is_namespace else names.get(topology_id, "")
+        shards.append(_shard(topology_id, name, shard, "namespace" if is_namespace else "left over", found))
     return {**_acker(view, presence), "shardList": shards}
 
 

@@ -16,7 +16,7 @@ from .requests import ApiCall
 
 
 def kill(call: ApiCall) -> Request:
-    return Kill(call.seconds("wait"))
+    return Kill(call.seconds("wait"), call.user)
 
 
 def rebalance(call: ApiCall) -> Request:

@@ -34,10 +34,12 @@ from tupletree._security.guard import Gatekeeper, caller
 from tupletree._security.rights import PAGES
 from tupletree.errors import TupletreeError
 
+from ..blob_requests import BlobRequests
 from ..config import NimbusConfig
 from ..leader.known_leader import KnownLeader
 from ..leader_api import LeaderApi
 from ..metrics import NimbusMetrics
+from ..savepoints import Savepoints
 from ..state_queries import StateQueries
 from . import openapi, requests
 from .auth import Authorizer
@@ -74,19 +76,21 @@ class WebApplication:
         metrics: NimbusMetrics,
         leader_api: LeaderApi,
         state_queries: StateQueries,
+        blob_requests: BlobRequests,
         known: KnownLeader,
         store: Store,
         config: NimbusConfig,
         keeper: Gatekeeper,
         version: str,
         http_port: int,
+        savepoints: Savepoints,
     ) -> None:
         self._readiness = readiness
         self._registry = metrics.registry
         self._version = version
         self._own_place = f"{config.host}:{http_port}"
         self._authorizer = Authorizer(keeper)
-        self._handlers = Handlers(leader_api, state_queries, store, config, http_port)
+        self._handlers = Handlers(leader_api, state_queries, blob_requests, store, config, http_port, savepoints)
         self._recent: TtlCache[Hashable, tuple[str, bytes]] = TtlCache(  # content type and text
             _FRESH_S, max_entries=_MAX_CACHED, max_weight=_MAX_CACHED_BYTES, weigh=lambda built: len(built[1])
         )
@@ -155,7 +159,7 @@ class WebApplication:
             return _json(status, requests.refusal(status, sentence), close=True)
         user = await self._authorizer.allow(request, endpoint.operation, endpoint.row)
         if self._leader_proxy.applies(request):
-            return await self._leader_proxy.forward(request, body)
+            return await self._leader_proxy.forward(request, body, endpoint.longest_s)
         call = requests.ApiCall(
             path=request.path_params,
             query=dict(request.query_params),

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tupletree._security.guard import Gatekeeper, bearer, caller
+from tupletree._security.impersonation import HEADER
 from tupletree._security.rights import Principal, Right, Row
 from tupletree._security.tokens import unverified
 from tupletree.errors import ForbiddenError, UnauthenticatedError
@@ -33,6 +34,7 @@ COOKIE: Final = "tupletree-token"
 _PAGE: Final = os.path.join(os.path.dirname(__file__), "static", "login.html")
 _MESSAGE: Final = "<!-- message -->"
 _MAX_FORM_BYTES: Final = 16 * 1024
+_MAX_COOKIE: Final = 3800  # characters of a token; browsers drop cookies of more than 4,096 with name and attributes
 _MAX_OPERATION: Final = 300  # characters in a line of the audit log
 
 
@@ -49,7 +51,10 @@ class Authorizer:
         """
         if row.right is Right.OPEN:
             return ""
-        who = self.identify(request)
+        who = await self.identify(request)
+        caller.set(who)  # for the audit log, if the next step refuses
+        peer = request.client.host if request.client is not None else ""
+        who = self._keeper.acting(who, request.headers.get(HEADER), peer)
         caller.set(who)
         is_by_cookie = who is not None and bearer(request.headers.get("authorization")) is None
         if is_by_cookie and "callback" in request.query_params:
@@ -58,10 +63,10 @@ class Authorizer:
         await self._keeper.judge(who, row, operation, _named(request, row))
         return who.name if who is not None else ""
 
-    def identify(self, request: Request) -> Principal | None:
+    async def identify(self, request: Request) -> Principal | None:
         """Return the caller; None without a token. Raises UnauthenticatedError for an invalid token."""
         token = bearer(request.headers.get("authorization")) or request.cookies.get(COOKIE)
-        return self._keeper.identify(token)
+        return await self._keeper.identify(token)
 
     def audit(self, request: Request, endpoint: Endpoint, error: BaseException | None, status: int = 0) -> None:
         """Write the outcome of a request to the audit log if the request changes state or was refused."""
@@ -77,7 +82,7 @@ class Authorizer:
     async def index(self, request: Request) -> Response | None:
         """Return a redirect to the login page for visitors without a valid token; None for all others."""
         try:
-            if self._keeper.security.keyring is None or self.identify(request) is not None:
+            if self._keeper.security.keyring is None or await self.identify(request) is not None:
                 return None
         except UnauthenticatedError:
             pass
@@ -98,13 +103,19 @@ class Authorizer:
                 return _page("the text is too long to be a token", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         token = parse_qs(data.decode("utf-8", "replace")).get("token", [""])[0].strip()
         try:
-            if self._keeper.identify(token or None) is None:
+            if await self._keeper.identify(token or None) is None:
                 return _page("paste a token", HTTPStatus.UNAUTHORIZED)
         except UnauthenticatedError as error:
             self._keeper.log_outcome(
                 "login", None, None, f"http:{request.client.host if request.client else ''}", "", error
             )
             return _page(str(error), HTTPStatus.UNAUTHORIZED)
+        if len(token) > _MAX_COOKIE:
+            return _page(
+                f"the token has {len(token):,} characters, and browsers keep {_MAX_COOKIE:,}: have its issuer put "
+                "fewer claims into it",
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            )
         reply = RedirectResponse("/", HTTPStatus.SEE_OTHER)
         lifetime_s = max(0, int(unverified(token)["exp"] - time.time()))
         is_secure = request.url.scheme == "https"

@@ -1,4 +1,4 @@
-"""Responses about the cluster and its daemons, with Storm's fields. Resources are not scheduled; their fields are 0."""
+"""Responses about the cluster and its daemons, with Storm's fields."""
 
 from __future__ import annotations  # pure
 
@@ -15,6 +15,7 @@ from ..cluster_view import ClusterView
 from ..health_inputs import absent_nimbuses
 from ..leader.planner import placement_of
 from ..leader.scheduler import Slot
+from . import resources
 from .formatting import uptime_text, worker_log_link
 
 _OFFLINE: Final = "Not applicable"
@@ -37,17 +38,7 @@ def summary(view: ClusterView, user: str, letter_stores: int) -> dict[str, Any]:
         "slotsFree": free,
         "executorsTotal": sum(len(executors_of_record(one)) for one in records),
         "tasksTotal": sum(sum(one.tasks.values()) for one in records),
-        "schedulerDisplayResource": False,
-        "totalMem": 0.0,
-        "totalCpu": 0.0,
-        "availMem": 0.0,
-        "availCpu": 0.0,
-        "fragmentedMem": 0.0,
-        "fragmentedCpu": 0.0,
-        "memAssignedPercentUtil": "0.0",
-        "cpuAssignedPercentUtil": "0.0",
-        "availGenerics": "",
-        "totalGenerics": "",
+        **resources.cluster_fields(view),
         "bugtracker-url": None,
         "central-log-url": None,
         "alternativeWorkerVersions": [],
@@ -96,7 +87,7 @@ def nimbuses(view: ClusterView, seeds: Sequence[str], base: str) -> dict[str, An
 def supervisors(view: ClusterView, base: str, logviewer_port: int) -> dict[str, Any]:
     """``supervisor/summary``."""
     shown = [_supervisor(view, one, base) for _, one in sorted(view.state.supervisors.items())]
-    return {"supervisors": shown, "schedulerDisplayResource": False, **logviewer(base, logviewer_port)}
+    return {"supervisors": shown, "schedulerDisplayResource": view.resources.is_on, **logviewer(base, logviewer_port)}
 
 
 def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logviewer_port: int) -> dict[str, Any]:
@@ -117,7 +108,7 @@ def supervisor(view: ClusterView, supervisor_id: str, host: str, base: str, logv
             for worker in workers(view, record, base)
             if worker["supervisorId"] in ids
         ],
-        "schedulerDisplayResource": False,
+        "schedulerDisplayResource": view.resources.is_on,
         **logviewer(base, logviewer_port),
     }
 
@@ -141,9 +132,7 @@ def workers(view: ClusterView, record: pb.TopologyRecord, base: str) -> list[dic
                 "owner": record.owner,
                 "executorsTotal": len(worker.executors),
                 "componentNumTasks": dict(Counter(owner_of[task] for task in tasks if task in owner_of)),
-                "assignedMemOnHeap": 0.0,
-                "assignedMemOffHeap": 0.0,
-                "assignedCpu": 0.0,
+                **resources.worker_fields(view, record, worker),
                 "uptime": uptime_text(uptime_s),
                 "uptimeSeconds": uptime_s,
                 "workerLogLink": worker_log_link(base, record.id, worker.host, worker.port),
@@ -160,7 +149,7 @@ def workers(view: ClusterView, record: pb.TopologyRecord, base: str) -> list[dic
 def owners(view: ClusterView) -> dict[str, Any]:
     """``owner-resources``."""
     names = sorted({record.owner for record in view.records()})
-    return {"owners": [owner(view, name) for name in names], "schedulerDisplayResource": False}
+    return {"owners": [owner(view, name) for name in names], "schedulerDisplayResource": view.resources.is_on}
 
 
 def owner(view: ClusterView, name: str) -> dict[str, Any]:
@@ -172,26 +161,8 @@ def owner(view: ClusterView, name: str) -> dict[str, Any]:
         "totalWorkers": sum(len(placement_of(view.assignment(one.id))) for one in own),
         "totalExecutors": sum(len(executors_of_record(one)) for one in own),
         "totalTasks": sum(sum(one.tasks.values()) for one in own),
-        "totalMemoryUsage": 0.0,
-        "totalCpuUsage": 0.0,
-        "memoryGuarantee": "N/A",
-        "cpuGuarantee": "N/A",
-        "isolatedNodes": "N/A",
-        "memoryGuaranteeRemaining": "N/A",
-        "cpuGuaranteeRemaining": "N/A",
-        "totalReqOnHeapMem": 0.0,
-        "totalReqOffHeapMem": 0.0,
-        "totalReqMem": 0.0,
-        "totalReqCpu": 0.0,
-        "totalAssignedOnHeapMem": 0.0,
-        "totalAssignedOffHeapMem": 0.0,
-        "schedulerDisplayResource": False,
+        **resources.owner_fields(view, name, own),
     }
-
-
-def history(view: ClusterView) -> dict[str, Any]:
-    """``history/summary``: topologies whose logs may be read. Removed topologies are not kept."""
-    return {"topo-history": [record.id for record in view.records()]}
 
 
 def logviewer(base: str, port: int) -> dict[str, Any]:
@@ -214,19 +185,14 @@ def _supervisor(view: ClusterView, presence: pb.Presence, base: str) -> dict[str
         "slotsTotal": len(presence.slots),
         "slotsUsed": used,
         "slotsFree": max(0, len(presence.slots) - used),
-        "totalMem": 0.0,
-        "totalCpu": 0.0,
-        "usedMem": 0.0,
-        "usedCpu": 0.0,
-        "availMem": 0.0,
-        "availCpu": 0.0,
-        "totalGenericResources": "",
-        "usedGenericResources": "",
-        "availGenericResources": "",
+        **resources.supervisor_fields(view, presence.id),
         "logLink": daemon_log_link(base, "supervisor.log", presence.id),
         "version": presence.version,
-        "blacklisted": False,
-        "schedulerDisplayResource": False,
+        "blacklisted": bool(view.blacklisted(presence.id)),
+        "rack": presence.rack,
+        "cgroups": presence.cgroups,
+        "isolatedTopology": view.isolated_topology(presence.id),
+        "userPool": view.pool(presence.id),
         "port": presence.grpc_port,
         "httpPort": presence.http_port,
         "slots": list(presence.slots),

@@ -10,7 +10,9 @@ from tupletree.errors import NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
 from ..leader.scheduler import Slot
+from ..statistics.acker_stats import COMPONENT as ACKERS
 from ..statistics.counters import Figures
+from . import resources
 from .formatting import (
     WINDOWS,
     dumps_link,
@@ -42,7 +44,7 @@ def page(
     """
     component_id = _known(topology, component_id)
     is_spout = topology.kinds.get(component_id) == _SPOUT
-    where = _where(topology)
+    where = _where_ackers(topology) if component_id == ACKERS else _where(topology)
     figures = topology.figures(component_id, window)
     found = {
         "user": user,
@@ -54,7 +56,7 @@ def page(
         ],
         "outputStats": [_output(figures, one, is_spout) for one in figures.streams(sys)],
         "executorStats": [
-            _executor(topology, one, where, window, sys, is_spout) for one in topology.executors(component_id)
+            _executor(topology, component_id, one, where, window, sys) for one in topology.executors(component_id)
         ],
     }
     windows = [_in_window(topology, component_id, one, sys, is_spout) for one in WINDOWS]
@@ -71,7 +73,7 @@ def _known(topology: Topology, component_id: str) -> str:
     """Return the component's id, which may still be URL-encoded. Raises NotFoundError."""
     record = topology.record
     for one in (component_id, unquote_plus(component_id)):
-        if one in record.tasks:
+        if one in record.tasks or (one == ACKERS and record.acker_shards):
             return one
     known = ", ".join(sorted(record.tasks))
     raise NotFoundError(f"topology '{record.name}' has no component '{component_id[:200]}'; it has {known}")
@@ -84,18 +86,18 @@ def _identity(topology: Topology, component_id: str, window: str, is_spout: bool
         "encodedId": encoded(component_id),
         "name": record.name,
         "executors": len(topology.executors(component_id)),
-        "tasks": record.tasks[component_id],
+        "tasks": len(topology.tasks(component_id)),
         "topologyId": record.id,
         "encodedTopologyId": encoded(record.id),
         "topologyStatus": status_name(record),
         "window": window,
         "windowHint": window_hint(window),
         "componentType": "spout" if is_spout else "bolt",
-        "requestedMemOnHeap": 0.0,
-        "requestedMemOffHeap": 0.0,
-        "requestedCpu": 0.0,
-        "requestedGenericResourcesComp": "",
-        "schedulerDisplayResource": False,
+        **resources.component_fields(topology.view, record, component_id),
+        "schedulerDisplayResource": topology.view.resources.is_on,
+        "hasState": any(
+            one.id == component_id and one.keeps_state and not is_spout for one in topology.spec.components
+        ),
     }
 
 
@@ -108,7 +110,8 @@ def _inspection(
     """Return the fields about sampling and running profiles."""
     record = topology.record
     sampled = dict(record.sampled_percent)
-    own = sorted({where[one.start] for one in topology.executors(component_id) if one.start in where})
+    executors = topology.executors(component_id) if component_id != ACKERS else ()  # ackers log for all topologies
+    own = sorted({where[one.start] for one in executors if one.start in where})
     return {
         "debug": component_id in sampled or "" in sampled,
         "samplingPct": sampled.get(component_id, sampled.get("", 10.0)),
@@ -200,14 +203,36 @@ def _where(topology: Topology) -> dict[int, tuple[str, int, str]]:
     }
 
 
+def _where_ackers(topology: Topology) -> dict[int, tuple[str, int, str]]:
+    """Return the host, port and id of the acker of each shard."""
+    shards = topology.view.assignment(topology.record.id).shards
+    known = {one.shard: topology.view.state.ackers.get(one.acker_id) for one in shards}
+    return {shard: (one.host, one.grpc_port, one.id) for shard, one in known.items() if one is not None}
+
+
+def _uptime_s(topology: Topology, component_id: str, where: tuple[str, int, str]) -> int:
+    """Return for how long the process of an executor has been up; 0 if it is not known."""
+    view, (_, port, process) = topology.view, where
+    if component_id == ACKERS:
+        acker = view.state.ackers.get(process)
+        return 0 if acker is None else max(0, int(view.now_unix_s - acker.started_unix_s))
+    reported = view.leader_state.reports.get((topology.record.id, Slot(process, port)))
+    return 0 if reported is None else int(reported.report.uptime_s + view.now_s - reported.at_s)
+
+
 def _executor(
-    topology: Topology, tasks: range, where: dict[int, tuple[str, int, str]], window: str, sys: bool, is_spout: bool
+    topology: Topology,
+    component_id: str,
+    tasks: range,
+    where: dict[int, tuple[str, int, str]],
+    window: str,
+    sys: bool,
 ) -> dict[str, Any]:
-    view, record = topology.view, topology.record
-    host, port, supervisor_id = where.get(tasks.start, ("", 0, ""))
-    reported = view.leader_state.reports.get((record.id, Slot(supervisor_id, port)))
-    uptime_s = 0 if reported is None else int(reported.report.uptime_s + view.now_s - reported.at_s)
-    figures = Figures(topology.statistics.task_counts(tasks, WINDOWS[window], view.now_s))
+    view, statistics = topology.view, topology.statistics_of(component_id)
+    is_spout, is_worker = topology.kinds.get(component_id) == _SPOUT, component_id != ACKERS
+    host, port, process = where.get(tasks.start, ("", 0, ""))
+    uptime_s = _uptime_s(topology, component_id, (host, port, process))
+    figures = Figures(statistics.task_counts(tasks, WINDOWS[window], view.now_s))
     name = f"[{tasks.start}-{tasks.stop - 1}]"
     return {
         "id": name,
@@ -218,10 +243,10 @@ def _executor(
         "port": port,
         **_common(figures, sys),
         **_latencies(figures, is_spout),
-        **({} if is_spout else {"capacity": number_text(topology.statistics.capacity([tasks], view.now_s))}),
-        "workerLogLink": worker_log_link(topology.base, record.id, host, port) if host else "",
-        "supervisorId": supervisor_id,
-        **topology.statistics.gauges(tasks),
+        **({} if is_spout else {"capacity": number_text(statistics.capacity([tasks], view.now_s))}),
+        "workerLogLink": worker_log_link(topology.base, topology.record.id, host, port) if host and is_worker else "",
+        "supervisorId": process if is_worker else "",
+        **statistics.gauges(tasks),
     }
 
 

@@ -25,6 +25,7 @@ SEE_ALL: Final = Row(Right.READ)  # without a topology: readers of everything
 METRICS: Final = Row(Right.METRICS)
 ADMINISTER: Final = Row(Right.ADMIN, mutates=True)
 CHANGE_ONE: Final = Row(Right.CHANGE, by="id", mutates=True)
+WRITE_STATE: Final = Row(Right.WRITE_STATE, by="id", mutates=True)
 
 _ON: Final = {
     "id": " on the topology `{id}`",
@@ -46,6 +47,7 @@ class Endpoint:
     query: Query = field(default_factory=dict)  # without ``callback``, which every GET takes
     body: Mapping[str, Any] = field(default_factory=lambda: OBJECT)  # JSON schema of the body of a POST
     is_cached: bool = True  # a GET whose response is kept for a second
+    longest_s: float = 10.0  # for which a standby waits for the leader's response
 
     @property
     def operation(self) -> str:

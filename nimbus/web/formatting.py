@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from tupletree._health.errors import Complaint
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
 
@@ -17,20 +18,6 @@ WINDOWS: Final[Mapping[str, float | None]] = {**{str(one): float(one) for one in
 """Window lengths in seconds, by the names that clients use; None for all time."""
 
 _UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-
-NO_RESOURCES: Final[Mapping[str, Any]] = {
-    "requestedMemOnHeap": 0.0,
-    "requestedMemOffHeap": 0.0,
-    "requestedTotalMem": 0.0,
-    "requestedCpu": 0.0,
-    "assignedMemOnHeap": 0.0,
-    "assignedMemOffHeap": 0.0,
-    "assignedTotalMem": 0.0,
-    "assignedCpu": 0.0,
-    "requestedGenericResources": "",
-    "assignedGenericResources": "",
-}
-"""Fields of Storm's resource aware scheduler. Tupletree does not schedule by resources, but clients read the fields."""
 
 
 def window_of(text: str) -> str:
@@ -91,3 +78,31 @@ def dumps_link(base: str, topology_id: str, host: str, port: int) -> str:
 def status_name(record: pb.TopologyRecord) -> str:
     """Return a topology's status as text, such as ``ACTIVE``."""
     return str(pb.TopologyStatus.Name(record.status)).removeprefix("TOPOLOGY_STATUS_")
+
+
+def error_fields(complaint: Complaint, topology_id: str, base: str, now_unix_s: float) -> dict[str, Any]:
+    """Return an error with its traceback in one string, as in Storm, and the number of occurrences."""
+    one = complaint.latest
+    return {
+        "component": one.component_id,
+        "task": one.task_id,
+        **error_place(one, topology_id, base, now_unix_s),
+        "time": int(1000 * one.at_unix_s),
+        "errorTime": int(1000 * one.at_unix_s),
+        "error": one.traceback or one.message,
+        "message": one.message,
+        "times": complaint.count,
+        "firstErrorTime": int(1000 * complaint.first_unix_s),
+        "tasks": list(complaint.tasks),
+        "isOver": complaint.is_over,
+    }
+
+
+def error_place(one: pb.ComponentError, topology_id: str, base: str, now_unix_s: float) -> dict[str, Any]:
+    """Return the place and age of an error."""
+    return {
+        "errorHost": one.host,
+        "errorPort": one.port,
+        "errorLapsedSecs": max(0, int(now_unix_s - one.at_unix_s)),
+        "errorWorkerLogLink": worker_log_link(base, topology_id, one.host, one.port),
+    }

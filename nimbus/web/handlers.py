@@ -17,11 +17,15 @@ from tupletree._security.rights import may_read_all
 from tupletree.errors import NotFoundError, UnavailableError, UsageError
 from tupletree.v1 import topology_pb2 as pb
 
+from .. import autoscale_replies
+from ..blob_requests import BlobRequests
+from ..cluster_view import ClusterView
 from ..config import NimbusConfig
 from ..leader import lifecycle
 from ..leader_api import LeaderApi
 from ..masking import masked
 from ..prometheus_sd import targets
+from ..savepoints import Savepoints
 from ..state_queries import StateQueries
 from ..updates import Rollback
 from . import (
@@ -30,36 +34,45 @@ from . import (
     cluster,
     component,
     health,
+    history,
     logs,
     overview,
     progress,
-    states,
     topology,
     visualization,
 )
 from .conf_page import conf_page, conf_request
-from .formatting import dumps_link
 from .letter_handlers import LetterHandlers
 from .letter_stores import LetterStores
-from .requests import ApiCall, StoreFailedError
+from .profiling_handlers import ProfilingHandlers
+from .requests import ApiCall
+from .shared_handlers import SharedHandlers
+from .state_handlers import StateHandlers
 from .stored_progress import stored_checkpoints, stored_transactions
 from .supervisors import Supervisors
 from .topology import Topology
 
 
-class Handlers(LetterHandlers):
+class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers):
     """One method per endpoint of routes.py."""
 
     def __init__(
-        self, leader_api: LeaderApi, state_queries: StateQueries, store: Store, config: NimbusConfig, http_port: int
+        self,
+        leader_api: LeaderApi,
+        state_queries: StateQueries,
+        blob_requests: BlobRequests,
+        store: Store,
+        config: NimbusConfig,
+        http_port: int,
+        savepoints: Savepoints,
     ) -> None:
-        self._leader_api = leader_api
-        self._state_queries = state_queries
         self._store = store
         self._config = config
         self._http_port = http_port
         self._supervisors = Supervisors()
-        super().__init__(LetterStores(config.letter_stores))
+        LetterHandlers.__init__(self, LetterStores(config.letter_stores))
+        SharedHandlers.__init__(self, leader_api, blob_requests)
+        StateHandlers.__init__(self, leader_api, state_queries, savepoints)
 
     # The cluster
 
@@ -97,7 +110,12 @@ class Handlers(LetterHandlers):
         return cluster.owner(view, call.path["id"]) | topology.summaries(view, call.path["id"])
 
     async def history(self, call: ApiCall) -> Any:
-        return cluster.history(await self._leader_api.view())
+        view = await self._leader_api.view()
+        return history.summary(view.records(), await self._leader_api.past_topologies(view))
+
+    async def past_topology(self, call: ApiCall) -> Any:
+        past = await self._leader_api.past_topology(await self._leader_api.view(), call.path["id"])
+        return history.page(past, call.base, time.time())
 
     async def prometheus_targets(self, call: ApiCall) -> Any:
         # The right to read metrics covers all workers, and their metrics name the topology. So all workers are listed.
@@ -143,6 +161,10 @@ class Handlers(LetterHandlers):
     async def lag(self, call: ApiCall) -> Any:
         return progress.lag(await self._topology(call))
 
+    async def autoscale(self, call: ApiCall) -> Any:
+        view = await self._leader_api.view()
+        return autoscale_replies.page(view, view.record(call.path["id"]))
+
     async def log_config(self, call: ApiCall) -> Any:
         view = await self._leader_api.view()
         return actions.shown_log_levels(view.record(call.path["id"]), view.now_unix_s)
@@ -168,14 +190,6 @@ class Handlers(LetterHandlers):
         stored = await asyncio.to_thread(stored_checkpoints, self._store, found.record, ids)
         return progress.checkpoints(found, *stored)
 
-    async def state(self, call: ApiCall) -> Any:
-        record, asked = (await self._leader_api.view()).record(call.path["id"]), states.question(call)
-        try:
-            reply = await self._state_queries.read(record, asked)
-        except UnavailableError as error:
-            raise StoreFailedError(str(error)) from error
-        return states.page(asked.component, asked.is_live, reply)
-
     # Ackers
 
     async def acker_summary(self, call: ApiCall) -> Any:
@@ -193,7 +207,7 @@ class Handlers(LetterHandlers):
         topology_id, port, name = logs.file_of(call)
         start = call.whole("start", -1, 0, 2**53)
         length = call.whole("length", logs.DEFAULT_BYTES, 1, logs.MAX_BYTES)
-        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
         began = None if start < 0 else start
         at, data = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
         grep = call.query.get("grep", "")
@@ -203,7 +217,7 @@ class Handlers(LetterHandlers):
 
     async def download(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
-        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
         return await self._file(place, name)
 
     async def daemon_log(self, call: ApiCall) -> Any:
@@ -230,7 +244,7 @@ class Handlers(LetterHandlers):
         asked, port = call.query.get("topoId", ""), call.whole("port", 0, 0, 65_535)
         ids = [asked] if asked else [one.id for one in view.records()]
         found = []
-        for place in (place for one in ids for place in logs.places_of(view, one, port)):
+        for place in [place for one in ids for place in logs.places_of(await self._logged(one, view), port)]:
             files = await self._supervisors.files(self._leader_api.reconciler(), place)
             found += [(place, file) for file in files]
         return logs.listed(found)
@@ -239,7 +253,7 @@ class Handlers(LetterHandlers):
         topology_id, port, name = logs.file_of(call)
         text, most = self._searched(call)
         start = call.whole("start-byte-offset", 0, 0, 2**53)
-        place = logs.place_of(await self._leader_api.view(), topology_id, port, call.query.get("host", ""))
+        place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
         wanted = logs.MAX_MATCHES if start else min(most + 1, logs.MAX_MATCHES)
         found, incomplete = await self._supervisors.search(self._leader_api.reconciler(), place, name, text, wanted)
         return logs.search_result(call, place, name, found, start, most, incomplete)
@@ -248,7 +262,7 @@ class Handlers(LetterHandlers):
         text, most = self._searched(call)
         port = call.whole("port", 0, 0, 65_535)
         found, reasons = [], []
-        for place in logs.places_of(await self._leader_api.view(), call.path["id"], port):
+        for place in logs.places_of(await self._logged(call.path["id"]), port):
             try:
                 matches, incomplete = await self._supervisors.search(
                     self._leader_api.reconciler(), place, call.query.get("file", ""), text, most
@@ -260,14 +274,14 @@ class Handlers(LetterHandlers):
         return logs.deep_result(call, found, reasons)
 
     async def dumps(self, call: ApiCall) -> Any:
-        place = await self._place(call)
+        place = await self._logged_place(call)
         return logs.dumps(call.base, place, await self._supervisors.files(self._leader_api.reconciler(), place))
 
     async def dump(self, call: ApiCall) -> Any:
         name = call.path["file"]
-        if not name.startswith(logs.PROFILE):
-            raise NotFoundError(f"'{name[:100]}' is not the name of a profile")
-        return await self._file(await self._place(call), name)
+        if not name.startswith(logs.DUMPS):
+            raise NotFoundError(f"'{name[:100]}' is not the name of a profile or of a dump of memory")
+        return await self._file(await self._logged_place(call), name)
 
     # Actions
 
@@ -300,20 +314,6 @@ class Handlers(LetterHandlers):
         await self._change(call, request)
         return actions.done(call, operation)
 
-    async def start_profile(self, call: ApiCall) -> Any:
-        place, timeout = await self._place(call), call.path["timeout"]
-        self._supervisors.start_profile(self._leader_api.reconciler(), place, 60 * call.seconds("timeout"))
-        link = dumps_link(call.base, place.topology_id, place.host, place.port)
-        return {**actions.asked(call), "timeout": timeout, "dumplink": link}
-
-    async def stop_profile(self, call: ApiCall) -> Any:
-        self._supervisors.stop_profile(await self._place(call))
-        return actions.asked(call)
-
-    async def dump_stacks(self, call: ApiCall) -> Any:
-        place = await self._place(call)
-        return {**actions.asked(call), "text": await self._supervisors.stacks(self._leader_api.reconciler(), place)}
-
     async def restart_worker(self, call: ApiCall) -> Any:
         view = await self._leader_api.view()
         await self._leader_api.restart_worker(view.record(call.path["id"]).name, *actions.host_port(call))
@@ -335,10 +335,21 @@ class Handlers(LetterHandlers):
         errors = await self._leader_api.errors(record.id)
         return Topology(view, record, await self._leader_api.outline(record), errors, call.base)
 
-    async def _place(self, call: ApiCall) -> logs.WorkerPlace:
-        view = await self._leader_api.view()
+    async def _logged(self, topology_id: str, view: ClusterView | None = None) -> logs.Logged:
+        """Return a topology whose logs are asked for, which may have been removed. Raises NotFoundError."""
+        view = view or await self._leader_api.view()
+        if view.has_record(topology_id):
+            return logs.Logged(view, topology_id, view.assignment(topology_id).workers)
+        return logs.Logged(view, topology_id, (await self._leader_api.past_topology(view, topology_id)).workers)
+
+    async def _logged_place(self, call: ApiCall) -> logs.WorkerPlace:
         host, port = actions.host_port(call)
-        return logs.place_of(view, view.record(call.path["id"]).id, port, host)
+        return logs.place_of(await self._logged(call.path["id"]), port, host)
+
+    async def _place(self, call: ApiCall) -> logs.WorkerPlace:
+        """Return the place of a worker of a topology that exists. Raises NotFoundError."""
+        (await self._leader_api.view()).record(call.path["id"])
+        return await self._logged_place(call)
 
     async def _file(self, place: logs.WorkerPlace, name: str) -> StreamingResponse:
         pieces = await self._supervisors.whole(self._leader_api.reconciler(), place, name)

@@ -19,16 +19,16 @@ from starlette.responses import Response
 from tupletree._coord.store import Store
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.current import current
+from tupletree._security.impersonation import HEADER
 from tupletree.errors import UnavailableError
 from tupletree.v1.topology_pb2 import Presence
 
 from ..leader.known_leader import KnownLeader
 
 _MARK: Final = "x-tupletree-forwarded"
-_TIMEOUT_S: Final = 10.0
 _KNOWN_S: Final = 2.0
 _MAX_BYTES: Final = 64 * 1024 * 1024
-_PASSED_ON: Final = ("accept", "authorization", "content-type", "cookie", "host", "origin", "x-requested-with")
+_PASSED_ON: Final = ("accept", "authorization", "content-type", "cookie", "host", "origin", "x-requested-with", HEADER)
 _PASSED_BACK: Final = frozenset(
     {"content-type", "cache-control", "content-disposition", "set-cookie", "www-authenticate"}
 )
@@ -49,7 +49,7 @@ class LeaderProxy:
             return False
         return leadership.identity != self._known.identity
 
-    async def forward(self, request: Request, body: bytes) -> Response:
+    async def forward(self, request: Request, body: bytes, timeout_s: float) -> Response:
         """Return the leader's response to a request. Raises UnavailableError if the leader cannot be reached."""
         host, port = await self._leader()
         target = request.url.path.encode()
@@ -61,7 +61,7 @@ class LeaderProxy:
             headers.append(("host", f"{host}:{port}"))
         asked = h11.Request(method=request.method, target=raw + (b"?" + query if query else b""), headers=headers)
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 return await _exchange(host, port, asked, body)
         except TimeoutError:
             raise UnavailableError(f"the leader at {host}:{port} does not answer") from None

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from tupletree.errors import NotFoundError, UsageError
 from tupletree.v1 import supervisor_pb2
+from tupletree.v1 import topology_pb2 as pb
 
 from ..cluster_view import ClusterView
 from ..rpc_clients import address_of
@@ -23,7 +24,8 @@ MAX_BYTES: Final = 10 * 1024 * 1024  # longest part of a log in a response
 DEFAULT_BYTES: Final = 51_200
 MAX_MATCHES: Final = 1000
 DEFAULT_MATCHES: Final = 10
-PROFILE: Final = "profile-"
+DUMPS: Final = ("profile-", "memory-")
+"""The beginnings of the names of profiles and of dumps of memory."""
 CONTEXT_LINES: Final = 3
 
 
@@ -45,15 +47,24 @@ def file_of(call: ApiCall) -> tuple[str, int, str]:
     raise UsageError("file must be TOPOLOGY/PORT/NAME, such as words-1-1700000000/6700/worker.log")
 
 
-def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> WorkerPlace:
+@dataclass(frozen=True)
+class Logged:
+    """A topology that the caller may see, with its workers; of a removed topology, those that ran at the end."""
+
+    view: ClusterView
+    topology_id: str
+    workers: Sequence[pb.WorkerAssignment]
+
+
+def place_of(topology: Logged, port: int, host: str) -> WorkerPlace:
     """Return the place of a worker's files: the supervisor with the assigned slot, else any with a slot at the port.
 
     Raises NotFoundError if no supervisor matches, UsageError if several match.
     """
-    view.record(topology_id)
+    view = topology.view
     assigned = [
         view.state.supervisors[one.supervisor_id]
-        for one in view.assignment(topology_id).workers
+        for one in topology.workers
         if one.port == port and one.supervisor_id in view.state.supervisors
     ]
     offered = [one for one in view.state.supervisors.values() if port in one.slots]
@@ -63,18 +74,18 @@ def place_of(view: ClusterView, topology_id: str, port: int, host: str) -> Worke
             hosts = ", ".join(sorted(one.host for one in found))
             raise UsageError(f"several machines have a slot {port}: select one with the parameter host, one of {hosts}")
         if found:
-            return WorkerPlace(topology_id, found[0].host, port, address_of(found[0]))
+            return WorkerPlace(topology.topology_id, found[0].host, port, address_of(found[0]))
     where = f" at {host[:200]}" if host else ""
     raise NotFoundError(f"no registered supervisor has a slot {port}{where}")
 
 
-def places_of(view: ClusterView, topology_id: str, port: int = 0) -> list[WorkerPlace]:
-    """Return every worker of a topology, or those at ``port``. Raises NotFoundError for an unknown topology."""
-    view.record(topology_id)
+def places_of(topology: Logged, port: int = 0) -> list[WorkerPlace]:
+    """Return every worker of a topology whose supervisor is registered, or those at ``port``."""
+    supervisors = topology.view.state.supervisors
     return [
-        WorkerPlace(topology_id, one.host, one.port, address_of(view.state.supervisors[one.supervisor_id]))
-        for one in view.assignment(topology_id).workers
-        if (not port or one.port == port) and one.supervisor_id in view.state.supervisors
+        WorkerPlace(topology.topology_id, one.host, one.port, address_of(supervisors[one.supervisor_id]))
+        for one in topology.workers
+        if (not port or one.port == port) and one.supervisor_id in supervisors
     ]
 
 
@@ -105,8 +116,8 @@ def listed(files: Sequence[tuple[WorkerPlace, supervisor_pb2.LogFile]]) -> list[
 
 
 def dumps(base: str, place: WorkerPlace, files: Sequence[supervisor_pb2.LogFile]) -> dict[str, Any]:
-    """``dumps/{topology}/{hostPort}``: the profiles of a worker."""
-    found = [one for one in files if one.name.startswith(PROFILE)]
+    """``dumps/{topology}/{hostPort}``: the profiles of a worker, and the dumps of its memory."""
+    found = [one for one in files if one.name.startswith(DUMPS)]
     where = f"{quote(place.topology_id, safe='')}/{quote(f'{place.host}:{place.port}', safe='')}"
     return {
         "topologyId": place.topology_id,

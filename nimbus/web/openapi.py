@@ -19,7 +19,7 @@ _PATH: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "samplingPct": ({"type": "number", "minimum": 0, "maximum": 100}, "percentage of emitted tuples to sample"),
     "hostPort": ({"type": "string"}, "a worker, host:port"),
     "timeout": ({"type": "number", "exclusiveMinimum": 0, "maximum": 10}, "minutes"),
-    "file": ({"type": "string"}, "the name of a profile"),
+    "file": ({"type": "string"}, "the name of a profile, or of a dump of memory"),
     "store": ({"type": "string"}, "a store of nimbus.dead.letters.stores"),
     "letter": ({"type": "string"}, "the id of a letter"),
 }

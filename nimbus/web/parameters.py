@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tupletree.state.answers import DEFAULT_ENTRIES, MAX_ENTRIES
+from tupletree.state.writes import DEFAULT_WAIT_S, MAX_WAIT_S
 
 from .formatting import ALL_TIME, WINDOWS
 from .letters import DEFAULT_LETTERS, MAX_LETTERS
@@ -94,6 +95,45 @@ CONFIGURATION: Final[dict[str, Any]] = {
         "unset": {"type": "array", "items": {"type": "string"}},
         "waitSeconds": {"type": ["number", "null"], "minimum": 0},
     },
+    "additionalProperties": False,
+}
+_WAIT: Final[dict[str, Any]] = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "maximum": MAX_WAIT_S,
+    "default": DEFAULT_WAIT_S,
+}
+PUT_STATE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["entries"],
+    "properties": {
+        "entries": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["key", "value"],
+                "properties": {"key": {}, "value": {}, "expected": {}, "task": {"type": ["integer", "null"]}},
+                "additionalProperties": False,
+            },
+        },
+        "waitSeconds": _WAIT,
+    },
+    "additionalProperties": False,
+}
+DELETE_STATE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["keys"],
+    "properties": {
+        "keys": {"type": "array", "minItems": 1, "items": {}},
+        "task": {"type": ["integer", "null"]},
+        "waitSeconds": _WAIT,
+    },
+    "additionalProperties": False,
+}
+SAVEPOINT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"to": {"type": ["string", "null"]}, "waitSeconds": _WAIT},
     "additionalProperties": False,
 }
 LOG_LEVELS: Final[dict[str, Any]] = {

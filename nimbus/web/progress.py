@@ -8,7 +8,7 @@ from __future__ import annotations  # pure
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tupletree._wire.statuses import committed_by, decode_status, source_of
+from tupletree._wire.statuses import committed_by, decode_status, lag_of, source_of
 
 from .topology import Topology
 
@@ -158,11 +158,10 @@ def _lag(one: Mapping[str, Any], kind: str, result: Mapping[str, Any]) -> dict[s
 
 def _of_source(tasks: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
     """Return the lag of one source, as its tasks report it: of the same queue, or of their partitions of a log."""
-    lags, outstanding = ([one.get(key) for one in tasks] for key in ("lag", "outstanding"))
-    known = [lag for lag in lags if isinstance(lag, int)]
+    outstanding = [one.get("outstanding") for one in tasks]
     return {
         "source": source_of(tasks[0]),
-        "lag": (max if kind == "queue" else sum)(known) if known else None,
+        "lag": lag_of(kind, tasks),
         "lagUnit": _lag_unit(tasks[0]),
         "outstanding": sum(number for number in outstanding if isinstance(number, int)),
         "connectedTasks": sum(one.get("connected") is True for one in tasks),

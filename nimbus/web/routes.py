@@ -5,11 +5,26 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tupletree._security.rights import Row
+from tupletree.state.writes import MAX_WAIT_S
 
-from . import parameters, schemas
-from .endpoint import ADMINISTER, CHANGE_ONE, METRICS, SEE, SEE_ALL, SEE_FILE, SEE_LOGS, SEE_ONE, Endpoint, Handler
+from . import parameters, schemas, shared, state_schemas
+from .endpoint import (
+    ADMINISTER,
+    CHANGE_ONE,
+    METRICS,
+    SEE,
+    SEE_ALL,
+    SEE_FILE,
+    SEE_LOGS,
+    SEE_ONE,
+    WRITE_STATE,
+    Endpoint,
+    Handler,
+)
 from .handlers import Handlers
 from .schema_objects import ASKED, DONE, LEVELS, SETTINGS, WAITING, Type
+
+_WRITE_S: Final = MAX_WAIT_S + 20
 
 
 def _get(path: str, row: Row, handler: Handler, reply: Type, summary: str, **more: Any) -> Endpoint:
@@ -35,7 +50,10 @@ ENDPOINTS: Final = (
          "Workers, executors and tasks of each owner's topologies"),
     _get("/owner-resources/{id}", SEE, Handlers.owner, schemas.OWNER_PAGE,
          "One owner's topologies, and the sums of their workers, executors and tasks"),
-    _get("/history/summary", SEE, Handlers.history, schemas.HISTORY, "The topologies whose logs may be read"),
+    _get("/history/summary", SEE, Handlers.history, schemas.HISTORY,
+         "The topologies whose logs may be read, and those of them that were removed, the last one first"),
+    _get("/history/{id}", SEE_ONE, Handlers.past_topology, schemas.PAST_TOPOLOGY,
+         "One topology that was removed: its components, workers and last errors"),
     _get("/prometheus/targets", METRICS, Handlers.prometheus_targets, schemas.PROMETHEUS_TARGETS,
          "Scrape targets for Prometheus's HTTP service discovery"),
     _get("/supervisor/summary", SEE, Handlers.supervisor_summary, schemas.SUPERVISOR_SUMMARY, "Every supervisor"),
@@ -51,6 +69,8 @@ ENDPOINTS: Final = (
     _get("/topology/{id}/metrics", SEE_ONE, Handlers.metrics, schemas.TOPOLOGY_METRICS,
          "Every component by stream", query=parameters.WINDOWED),
     _get("/topology/{id}/lag", SEE_ONE, Handlers.lag, schemas.LAG, "Lag of coordinators, pipelines and sources"),
+    _get("/topology/{id}/autoscale", SEE_ONE, Handlers.autoscale, schemas.AUTOSCALE,
+         "Executors and workers that the load of a topology calls for, and why (`topology.autoscale`)"),
     _get("/topology/{id}/visualization-init", SEE_ONE, Handlers.boxes, schemas.VISUALIZATION_INIT,
          "The streams that the graph can show", query=parameters.WINDOWED),
     _get("/topology/{id}/visualization", SEE_ONE, Handlers.graph, schemas.VISUALIZATION,
@@ -60,13 +80,21 @@ ENDPOINTS: Final = (
     _get("/topology/{id}/statuses", SEE_ONE, Handlers.statuses, schemas.STATUSES, "The latest status of each task"),
     _get("/topology/{id}/component/{component}", SEE_ONE, Handlers.component, schemas.COMPONENT_PAGE,
          "One component: windows, streams, executors, errors", query=parameters.WINDOWED),
-    _get("/topology/{id}/component/{component}/state", SEE_ONE, Handlers.state, schemas.STATE,
+    _get("/topology/{id}/states", SEE_ONE, Handlers.state_sizes, state_schemas.STATES,
+         "Keys, bytes and skew of the states of a topology, by component and task", query=parameters.COMPONENT),
+    _get("/topology/{id}/savepoint", SEE_ONE, Handlers.savepoint, state_schemas.SAVEPOINT,
+         "The last savepoint that was asked for here: none, running, done or failed"),
+    _get("/topology/{id}/component/{component}/state", SEE_ONE, Handlers.state, state_schemas.STATE,
          "Values of a component's state: of keys, or a page of entries", query=parameters.STATE, is_cached=False),
     _get("/topology/{id}/logconfig", SEE_ONE, Handlers.log_config, LEVELS, "The log levels that are set"),
     _get("/acker/summary", SEE, Handlers.acker_summary, schemas.ACKER_SUMMARY, "Every acker"),
     _get("/acker/{id}", SEE, Handlers.acker, schemas.ACKER_PAGE, "One acker and its shards"),
     _get("/acker/{id}/series", SEE, Handlers.acker_series, schemas.ACKER_SERIES,
          "The last ten minutes in points of two seconds"),
+    _get("/blob/summary", SEE, Handlers.blob_summary, shared.BLOBS,
+         "The blobs that the user may read, with the topologies that name them"),
+    _get("/namespace/summary", SEE, Handlers.namespace_summary, shared.NAMESPACES,
+         "The namespaces of trees, with the quotas and counters of each acker"),
     _get("/pipeline/{id}", SEE_ONE, Handlers.pipelines, schemas.PIPELINES,
          "A topology's pipelines: batches in flight, rows, reasons"),
     _get("/transactions/{id}", SEE_ONE, Handlers.transactions, schemas.TRANSACTIONS,
@@ -89,9 +117,10 @@ ENDPOINTS: Final = (
          "Lines of one log that contain a text", query=parameters.SEARCH_FILE),
     _get("/deepSearch/{id}", SEE_ONE, Handlers.deep_search, schemas.DEEP_SEARCH,
          "Lines of all logs of a topology that contain a text", query=parameters.SEARCH_ALL),
-    _get("/dumps/{id}/{hostPort}", SEE_ONE, Handlers.dumps, schemas.DUMPS, "The profiles of a worker"),
+    _get("/dumps/{id}/{hostPort}", SEE_ONE, Handlers.dumps, schemas.DUMPS,
+         "The profiles of a worker, and the dumps of its memory"),
     _get("/dumps/{id}/{hostPort}/{file}", SEE_ONE, Handlers.dump, schemas.BYTES,
-         "One profile of a worker", is_cached=False),
+         "One profile of a worker, or dump of its memory", is_cached=False),
     _get("/dead-letters", SEE_ALL, Handlers.letter_stores, schemas.DEAD_LETTER_STORES,
          "The stores of dead letters that nimbus is configured with, with the number of their letters"),
     _get("/dead-letters/{store}", SEE_ALL, Handlers.letters, schemas.DEAD_LETTERS,
@@ -105,6 +134,15 @@ ENDPOINTS: Final = (
     _post("/topology/{id}/rollback/{wait}", CHANGE_ONE, Handlers.rollback, WAITING,
           "Go back to what ran before the last update, after a wait"),
     _post("/topology/{id}/kill/{wait}", CHANGE_ONE, Handlers.kill, WAITING, "End the topology after a wait"),
+    _post("/topology/{id}/savepoint", CHANGE_ONE, Handlers.take_savepoint, state_schemas.SAVEPOINT,
+          "Have nimbus write all states and positions below `nimbus.savepoints.address`; returns at once",
+          body=parameters.SAVEPOINT),
+    _post("/topology/{id}/component/{component}/state/put", WRITE_STATE, Handlers.put_state,
+          state_schemas.STATE_WRITTEN, "Set values of a component's state; returns when a checkpoint has them",
+          body=parameters.PUT_STATE, longest_s=_WRITE_S),
+    _post("/topology/{id}/component/{component}/state/delete", WRITE_STATE, Handlers.delete_state,
+          state_schemas.STATE_WRITTEN, "Delete keys of a component's state; returns when a checkpoint has the change",
+          body=parameters.DELETE_STATE, longest_s=_WRITE_S),
     _post("/topology/{id}/logconfig", CHANGE_ONE, Handlers.set_log_config, LEVELS,
           "Set the levels of loggers", body=parameters.LOG_LEVELS),
     _post("/topology/{id}/configuration", CHANGE_ONE, Handlers.set_configuration, SETTINGS,
@@ -120,6 +158,8 @@ ENDPOINTS: Final = (
           "Cancel a running profile, without writing a file"),
     _post("/topology/{id}/profiling/dumpjstack/{hostPort}", CHANGE_ONE, Handlers.dump_stacks, schemas.STACKS,
           "The stacks of a worker's threads"),
+    _post("/topology/{id}/profiling/dumpheap/{hostPort}", CHANGE_ONE, Handlers.dump_memory, schemas.MEMORY,
+          "Have a worker count the objects in its memory, into a file"),
     _post("/topology/{id}/profiling/restartworker/{hostPort}", CHANGE_ONE, Handlers.restart_worker, ASKED,
           "Restart a worker"),
     _post("/dead-letters/{store}/{letter}/replay", ADMINISTER, Handlers.replay_letters, schemas.LETTERS_CHANGED,

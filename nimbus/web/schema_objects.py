@@ -54,6 +54,10 @@ SUPERVISOR: Final = {
     "availGenericResources": "string",
     "version": "string",
     "blacklisted": "boolean",
+    "rack": "string",
+    "cgroups": "boolean",
+    "isolatedTopology": "string",
+    "userPool": "string",
     "logLink": "string",
     "schedulerDisplayResource": "boolean",
     "port": "integer",
@@ -139,6 +143,18 @@ ERROR: Final = {
     "firstErrorTime": "integer",
     "tasks": ["integer"],
     "isOver": "boolean",
+}
+PAST: Final = {
+    "id": "string",
+    "encodedId": "string",
+    "name": "string",
+    "owner": "string",
+    "submittedUnixSeconds": "number",
+    "removedUnixSeconds": "number",
+    "ranFor": "string",
+    "ranForSeconds": "integer",
+    "killedBy": "string",
+    "updateNumber": "integer",
 }
 REASON: Final = {
     "severity": "string",
@@ -293,6 +309,7 @@ _COMPONENT_PAGE: Final = {
     "window": "string",
     "windowHint": "string",
     "componentType": "string",
+    "hasState": "boolean",
     **_COMPONENT_MEMORY,
     "schedulerDisplayResource": "boolean",
     "debug": "boolean",

@@ -25,6 +25,7 @@ from .schema_objects import (
     OF_STREAM,
     OF_TOPOLOGY,
     OWNER,
+    PAST,
     PERCENTILES,
     RATES,
     REASON,
@@ -113,7 +114,23 @@ NIMBUS_SUMMARY: Final[Type] = {
 }
 OWNERS: Final[Type] = {"owners": [OWNER], "schedulerDisplayResource": "boolean"}
 OWNER_PAGE: Final[Type] = {**OWNER, "topologies": [TOPOLOGY]}
-HISTORY: Final[Type] = {"topo-history": ["string"]}
+HISTORY: Final[Type] = {"topo-history": ["string"], "topologies": [PAST]}
+PAST_TOPOLOGY: Final[Type] = {
+    **PAST,
+    "components": [
+        {
+            "component": "string",
+            "tasks": "integer",
+            "emitted": "integer",
+            "executed": "integer",
+            "acked": "integer",
+            "failed": "integer",
+        }
+    ],
+    "workers": [{"host": "string", "port": "integer", "supervisorId": "string", "workerLogLink": "string"}],
+    "errors": [ERROR],
+    "isShortened": "boolean",
+}
 SUPERVISOR_SUMMARY: Final[Type] = {"supervisors": [SUPERVISOR], "schedulerDisplayResource": "boolean", **LOGVIEWER}
 SUPERVISOR_PAGE: Final[Type] = {
     "supervisors": [SUPERVISOR],
@@ -188,6 +205,25 @@ TOPOLOGY_METRICS: Final[Type] = {
     ],
 }
 LAG: Final[Type] = {"*": {"spoutId": "string", "spoutType": "string", "spoutLagResult": {"*": "any"}}}
+AUTOSCALE: Final[Type] = {
+    "topologyId": "string",
+    "topologyName": "string",
+    "workers": "integer",
+    "wantedWorkers": "integer",
+    "components": {
+        "*": {
+            "executors": "integer",
+            "wantedExecutors": "integer",
+            "min": "integer",
+            "max": "integer",
+            "busy": "number",
+            "demand": "number",
+            "reason": "string",
+        }
+    },
+    "sentence": "string",
+    "last": "any?",
+}
 VISUALIZATION_INIT: Final[Type] = {
     "visualizationTable": [{":row": [{"stream": "string", "sani-stream": "string", "checked": "boolean"}]}]
 }
@@ -334,14 +370,6 @@ DUMPS: Final[Type] = {
     "port": "integer",
     "files": [{"name": "string", "size": "integer", "modifiedUnixSeconds": "number", "link": "string"}],
 }
-STATE: Final[Type] = {
-    "topologyId": "string",
-    "component": "string",
-    "live": "boolean",
-    "tasks": [{"index": "integer", "committedTxid": "integer?"}],
-    "entries": [{"task": "integer", "key": "any", "value": "any", "bytes": "integer", "leftOut": "boolean"}],
-    "next": "string?",
-}
 DEAD_LETTER_STORES: Final[Type] = {
     "stores": [{"name": "string", "address": "string", "count": "integer?", "error": "string"}]
 }
@@ -358,3 +386,4 @@ DEAD_LETTER: Final[Type] = {"store": "string", "address": "string", **LETTER, "t
 LETTERS_CHANGED: Final[Type] = {"store": "string", "letters": "integer", "isComplete": "boolean"}
 PROFILING_START: Final[Type] = {**ASKED, "timeout": "string", "dumplink": "string"}
 STACKS: Final[Type] = {**ASKED, "text": "string"}
+MEMORY: Final[Type] = {**ASKED, "file": "string", "dumplink": "string"}

@@ -102,6 +102,15 @@ class Supervisors:
             reply = await _stub(reconciler, place).DumpStacks(request, timeout=_STACKS_S)
         return str(reply.text)
 
+    async def dump_memory(self, reconciler: Reconciler, place: WorkerPlace) -> str:
+        """Have a worker dump its memory, and return the name of the file."""
+        request = pb.ProfileWorkerRequest(topology_id=place.topology_id, port=place.port, format="memory")
+        name = ""
+        async with _translated(place):
+            async for reply in _stub(reconciler, place).ProfileWorker(request, timeout=_PROFILE_MORE_S):
+                name = name or reply.file
+        return name
+
     def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         """Start profiling a worker. The file exists once the profile ends.
 

@@ -21,20 +21,21 @@ from ..leader.lifecycle import message_timeout_s
 from ..leader.planner import placement_of
 from ..masking import masked
 from ..statistics.ack_detector import Remark, remarks
+from ..statistics.acker_stats import COMPONENT as ACKERS
 from ..statistics.counters import Counts, Figures, add_counts
 from ..statistics.timeseries import STEP_S, summed
 from ..statistics.topology_statistics import TopologyStatistics
-from . import cluster
+from . import cluster, resources
 from .formatting import (
-    NO_RESOURCES,
     WINDOWS,
     encoded,
+    error_fields,
+    error_place,
     number_text,
     percentiles,
     status_name,
     uptime_text,
     window_hint,
-    worker_log_link,
 )
 
 _ERROR_LENGTH = 200
@@ -73,17 +74,28 @@ class Topology:
         """Errors, newest first. Errors with the same component and message are merged."""
         return folded(self.view, self.record, self.errors)
 
+    def statistics_of(self, component_id: str) -> TopologyStatistics:
+        """Return the statistics that have the tasks of a component."""
+        if component_id == ACKERS:
+            return self.view.leader_state.acker_statistics(self.record.id)
+        return self.statistics
+
     def tasks(self, component_id: str) -> range:
+        """Return the tasks of a component; of the ackers, the shards."""
+        if component_id == ACKERS:
+            return range(self.record.acker_shards)
         return tasks_of_record(self.record)[component_id]
 
     def executors(self, component_id: str) -> list[range]:
         """Return the executors of a component, each as a range of tasks."""
         tasks = self.tasks(component_id)
+        if component_id == ACKERS:
+            return [range(shard, shard + 1) for shard in tasks]
         found = (range(first, last + 1) for first, last in executors_of_record(self.record))
         return [one for one in found if one.start in tasks]
 
     def figures(self, component_id: str, window: str) -> Figures:
-        counts = self.statistics.counts(component_id, WINDOWS[window], self.view.now_s)
+        counts = self.statistics_of(component_id).counts(component_id, WINDOWS[window], self.view.now_s)
         return Figures(counts)
 
     def workers_ready(self) -> int:
@@ -92,7 +104,7 @@ class Topology:
         return sum(ready)
 
     def capacity(self, component_id: str) -> float:
-        return self.statistics.capacity(self.executors(component_id), self.view.now_s)
+        return self.statistics_of(component_id).capacity(self.executors(component_id), self.view.now_s)
 
     def components(self, kind: pb.ComponentKind, sys: bool) -> list[str]:
         """Return the ids of the components of a kind, sorted."""
@@ -103,7 +115,7 @@ class Topology:
 def summaries(view: ClusterView, owner: str | None = None) -> dict[str, Any]:
     """``topology/summary``."""
     found = [summary(view, one) for one in view.records() if owner is None or one.owner == owner]
-    return {"topologies": found, "schedulerDisplayResource": False}
+    return {"topologies": found, "schedulerDisplayResource": view.resources.is_on}
 
 
 def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
@@ -123,7 +135,7 @@ def summary(view: ClusterView, record: pb.TopologyRecord) -> dict[str, Any]:
         "executorsTotal": len(executors_of_record(record)),
         "replicationCount": view.holders,
         "schedulerInfo": view.unscheduled(record) or None,
-        **NO_RESOURCES,
+        **resources.topology_fields(view, record),
         "topologyVersion": _version(record.conf_json),
         "stormVersion": view.version,
         "ackerShards": record.acker_shards,
@@ -151,6 +163,7 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
     view, record = topology.view, topology.record
     conf = json.loads(record.conf_json) if record.conf_json else {}
     sampled = dict(record.sampled_percent)
+    ackers = [ACKERS] if sys and record.acker_shards else []
     return {
         **summary(view, record),
         "user": user,
@@ -159,21 +172,15 @@ def page(topology: Topology, window: str, sys: bool, user: str) -> dict[str, Any
         "msgTimeout": int(message_timeout_s(record)),
         "topologyStats": [_stats(topology, one, sys) for one in WINDOWS],
         "spouts": [_spout(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_SPOUT, sys)],
-        "bolts": [_bolt(topology, one, window, sys) for one in topology.components(pb.COMPONENT_KIND_BOLT, sys)],
+        "bolts": [
+            _bolt(topology, one, window, sys) for one in [*ackers, *topology.components(pb.COMPONENT_KIND_BOLT, sys)]
+        ],
         "workers": cluster.workers(view, record, topology.base),
         "configuration": masked(conf),
         "debug": "" in sampled,
         "samplingPct": sampled.get("", 10.0),
         "visualizationTable": [],
-        "schedulerDisplayResource": False,
-        "requestedRegularOnHeapMem": 0.0,
-        "requestedSharedOnHeapMem": 0.0,
-        "requestedRegularOffHeapMem": 0.0,
-        "requestedSharedOffHeapMem": 0.0,
-        "assignedRegularOnHeapMem": 0.0,
-        "assignedSharedOnHeapMem": 0.0,
-        "assignedRegularOffHeapMem": 0.0,
-        "assignedSharedOffHeapMem": 0.0,
+        **resources.topology_page_fields(view, record),
         "tracedOneIn": record.traced_one_in,
         "shards": [_shard(one) for one in view.assignment(record.id).shards],
         "topologyErrors": [error(one, topology) for one in reversed(topology.complaints)],
@@ -228,30 +235,7 @@ def worker_list(topology: Topology, port: int) -> dict[str, Any]:
 
 def error(complaint: Complaint, topology: Topology) -> dict[str, Any]:
     """Return an error with its traceback in one string, as in Storm, and the number of occurrences."""
-    one = complaint.latest
-    return {
-        "component": one.component_id,
-        "task": one.task_id,
-        **_place(topology, one),
-        "time": int(1000 * one.at_unix_s),
-        "errorTime": int(1000 * one.at_unix_s),
-        "error": one.traceback or one.message,
-        "message": one.message,
-        "times": complaint.count,
-        "firstErrorTime": int(1000 * complaint.first_unix_s),
-        "tasks": list(complaint.tasks),
-        "isOver": complaint.is_over,
-    }
-
-
-def _place(topology: Topology, one: pb.ComponentError) -> dict[str, Any]:
-    """Return the place and age of an error."""
-    return {
-        "errorHost": one.host,
-        "errorPort": one.port,
-        "errorLapsedSecs": max(0, int(topology.view.now_unix_s - one.at_unix_s)),
-        "errorWorkerLogLink": worker_log_link(topology.base, topology.record.id, one.host, one.port),
-    }
+    return error_fields(complaint, topology.record.id, topology.base, topology.view.now_unix_s)
 
 
 def spout_totals(figures: Iterable[Figures]) -> Figures:
@@ -282,24 +266,21 @@ def _stats(topology: Topology, window: str, sys: bool) -> dict[str, Any]:
 
 def _component(topology: Topology, component_id: str, figures: Figures, sys: bool) -> dict[str, Any]:
     last = next((one for one in topology.errors if one.component_id == component_id), None)
-    rates = topology.statistics.rates(topology.tasks(component_id), topology.view.now_s)
-    total = topology.statistics.gauges(topology.tasks(component_id))
+    statistics, tasks = topology.statistics_of(component_id), topology.tasks(component_id)
+    rates = statistics.rates(tasks, topology.view.now_s)
     return {
         "executors": len(topology.executors(component_id)),
-        "tasks": topology.record.tasks[component_id],
+        "tasks": len(tasks),
         "emitted": figures.emitted(sys),
         "transferred": figures.transferred(sys),
         "acked": figures.count("acked"),
         "failed": figures.count("failed"),
-        "requestedMemOnHeap": 0.0,
-        "requestedMemOffHeap": 0.0,
-        "requestedCpu": 0.0,
-        "requestedGenericResourcesComp": "",
+        **resources.component_fields(topology.view, topology.record, component_id),
         **_last_error(topology, last),
         "emittedPerSecond": round(rates.emitted, 3),
         "executedPerSecond": round(rates.executed, 3),
         "ackedPerSecond": round(rates.acked, 3),
-        **total,
+        **statistics.gauges(tasks),
         **topology.remark(component_id),
     }
 
@@ -318,7 +299,7 @@ def _last_error(topology: Topology, last: pb.ComponentError | None) -> dict[str,
     return {
         "lastError": (last.message or last.traceback)[:_ERROR_LENGTH],
         "errorTime": int(last.at_unix_s),
-        **_place(topology, last),
+        **error_place(last, topology.record.id, topology.base, topology.view.now_unix_s),
     }
 
 

@@ -4,6 +4,7 @@
     worker.out  worker.out.1          stdout and stderr
     events.jsonl  events.jsonl.1 …    sampled tuples and traced trees
     profile-20260131T120000.svg       profiles
+    memory-20260131T120000.txt        dumps of its memory
 
 Only these files are served, only if they are regular files, and never through a symbolic link: user code controls the
 directory, and file names in requests are untrusted.
@@ -30,7 +31,9 @@ PROFILE_SUFFIXES: Final = {"flamegraph": "svg", "speedscope": "json", "raw": "tx
 
 _ROTATED: Final = re.compile(rf"({'|'.join(map(re.escape, LOGS))})\.([1-9]\d{{0,5}})")
 _TOPOLOGY_ID: Final = re.compile(r".+-[0-9]+-[0-9]{9,}")
-_PROFILE: Final = re.compile(rf"profile-\d{{8}}T\d{{6}}\.({'|'.join(PROFILE_SUFFIXES.values())})")
+_DUMP: Final = re.compile(
+    rf"profile-\d{{8}}T\d{{6}}\.({'|'.join(PROFILE_SUFFIXES.values())})|memory-\d{{8}}T\d{{6}}\.txt"
+)
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,10 @@ def check_name(name: str) -> str:
     """Check the name of a file to read; "" means the log. Raises UsageError for a name that no worker writes."""
     if not name:
         return LOG
-    if name in LOGS or _ROTATED.fullmatch(name) or _PROFILE.fullmatch(name):
+    if name in LOGS or _ROTATED.fullmatch(name) or _DUMP.fullmatch(name):
         return name
     raise UsageError(
-        f"{name[:100]!r} is not a file of a worker; choose from {', '.join(LOGS)}, their rotated files, and profiles"
+        f"{name[:100]!r} is not a file of a worker; choose from {', '.join(LOGS)}, their rotated files, and dumps"
     )
 
 
@@ -80,7 +83,7 @@ def list_files(directory: Path, port: int) -> list[LogFile]:
         return []
     found = []
     for entry in entries:
-        known = entry.name in LOGS or _ROTATED.fullmatch(entry.name) or _PROFILE.fullmatch(entry.name)
+        known = entry.name in LOGS or _ROTATED.fullmatch(entry.name) or _DUMP.fullmatch(entry.name)
         try:
             if known and entry.is_file(follow_symlinks=False):
                 facts = entry.stat(follow_symlinks=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tupletree import BasicBolt, Bolt, Spout, Topology, TopologyBuilder
+from tupletree import BasicBolt, BasicStatefulBolt, Bolt, KeyedProcess, Spout, Topology, TopologyBuilder
 from tupletree.connectors.beanstalkd import BeanstalkSpout
 
 TEXT = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "the", "quick", "cat"]
@@ -152,4 +152,47 @@ def crashing() -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("sentences", Sentences())
     builder.set_bolt("fatal", Fatal()).shuffle_grouping("sentences")
+    return builder.create_topology()
+
+
+class Tally(BasicStatefulBolt):
+    """Counts words, and knows a long number and a text that looks like HTML."""
+
+    default_factory = int
+
+    def execute(self, tup: Any) -> None:
+        word = tup["word"]
+        self.state[word] += 1
+        self.state["long"] = 2**60 + 1
+        self.state["hostile"] = "<img src=x onerror=alert(1)>"
+        self.state[2**60 + 1] = "a key that is a long number, with a long value"
+
+
+class Seen(KeyedProcess):
+    key = "word"
+    default_factory = int
+
+    def on_tuple(self, tup: Any, state: Any, timers: Any) -> None:
+        state.value += 1
+
+
+class Alphabet(Spout):
+    """Emits a hundred words once, and is then idle."""
+
+    outputs = ["word"]
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector, self.left = collector, [f"word{number:02}" for number in range(100)]
+
+    def next_tuple(self) -> None:
+        if self.left:
+            self.collector.emit([self.left.pop()])
+
+
+def tallies() -> Topology:
+    """One with states: of counts in two tasks, and of a keyed process."""
+    builder = TopologyBuilder()
+    builder.set_spout("alphabet", Alphabet())
+    builder.set_bolt("tally", Tally(), parallelism=2).fields_grouping("alphabet", ["word"])
+    builder.set_bolt("seen", Seen()).fields_grouping("alphabet", ["word"])
     return builder.create_topology()

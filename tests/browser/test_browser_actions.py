@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import browser_topologies
 import pytest
@@ -15,6 +16,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tupletree.client import TopologySummary, WorkerSummary
 from tupletree.testing import DevCluster, wait_until
+
+pytestmark = pytest.mark.long
 
 COMPONENTS = 200
 DRAWN_WITHIN_MS = 10_000.0  # a bound for a machine that does much else
@@ -89,7 +92,7 @@ def test_nothing_is_done_without_confirmation(cluster: DevCluster, topology: str
     page.goto(address(cluster, "topology", topology))
     titles = {"Deactivate…": "Deactivate words?", "Rebalance…": "Rebalance words?", "Kill…": "Kill words?",
               "Sample…": "Sample tuples of words?", "Set a level…": "Set a log level in words",
-              "Restart…": "Restart a worker of words?"}  # fmt: skip
+              "Memory…": "Dump the memory of a worker of words?", "Restart…": "Restart a worker of words?"}  # fmt: skip
     for button, title in titles.items():
         dialog(page, button, title).get_by_role("button", name="Cancel").click()
         expect(page.get_by_role("dialog")).to_have_count(0)
@@ -149,7 +152,6 @@ def test_what_the_server_refuses_is_said_in_the_dialog(cluster: DevCluster, topo
     watched.problems.clear()
 
 
-@pytest.mark.long
 def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, watched: Watched) -> None:
     conf = {"topology.message.timeout.secs": 5, "topology.enable.message.timeouts": False}
     cluster.client.submit("doomed", browser_topologies.holding(), conf)
@@ -167,7 +169,7 @@ def test_kill_waits_as_long_as_it_is_told(cluster: DevCluster, topology: str, wa
     found.get_by_label("Wait, in seconds").fill("0")
     found.get_by_role("button", name="Kill doomed").click()
     wait_until(lambda: [one.record.name for one in cluster.client.list()] == ["words"], 30)
-    page.get_by_role("link", name="Show all topologies").click()
+    page.get_by_role("link", name="all topologies", exact=True).click()
     topologies = page.get_by_role("region", name="Table: Topologies")
     expect(topologies.locator("tbody th")).to_have_text(["words"])
     assert status(cluster) == "ACTIVE"
@@ -204,7 +206,6 @@ def test_a_log_level_is_set_and_cleared(cluster: DevCluster, topology: str, page
     assert dict(record(cluster).record.log_levels) == {}
 
 
-@pytest.mark.long
 def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -> None:
     before = min(cluster.client.describe("words").workers, key=lambda one: one.port)
     page.goto(address(cluster, "topology", topology))
@@ -219,6 +220,17 @@ def test_a_worker_is_restarted(cluster: DevCluster, topology: str, page: Page) -
 
     wait_until(lambda: again().ready and again().pid not in {0, before.pid}, 60)
     expect(worker).to_contain_text(str(again().pid))
+
+
+def test_the_memory_of_a_worker_is_dumped(cluster: DevCluster, topology: str, page: Page) -> None:
+    page.goto(address(cluster, "topology", topology))
+    worker = page.get_by_role("region", name="Table: Workers").locator("tbody tr").first
+    worker.get_by_role("button", name="Memory…").click()
+    asked = page.get_by_role("dialog", name="Dump the memory of a worker of words?")
+    asked.get_by_role("button", name="Dump memory").click()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="memory-").click()
+    assert "objects of Python" in Path(started.value.path()).read_text()
 
 
 def test_by_keyboard_alone(cluster: DevCluster, topology: str, watched: Watched) -> None:
@@ -264,7 +276,6 @@ def press_until(page: Page, wanted: str) -> None:
     raise AssertionError(f"{wanted!r} is not reached by keyboard")
 
 
-@pytest.mark.long
 def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watched) -> None:
     cluster.client.submit("many", browser_topologies.many(COMPONENTS), {}, inactive=True)
     try:

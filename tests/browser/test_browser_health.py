@@ -124,9 +124,9 @@ def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page
     [error] = [one for one in said.notes if "fatal: reported an error" in one]
     assert "ValueError: no sentence at all" in error
 
-    verdict = page.get_by_role("region", name="Verdict")
-    expect(verdict.get_by_role("listitem").filter(has_text="died")).to_contain_text("tupletree errors crashing")
-    verdict.get_by_role("link", name=loop.partition(" died ")[0]).click()
+    verdict, subject = page.get_by_role("region", name="Verdict"), loop.partition(" died ")[0]
+    expect(verdict.get_by_role("listitem").filter(has_text=subject)).to_contain_text("tupletree errors crashing")
+    verdict.get_by_role("link", name=subject).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("crashing")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("Degraded")
     own = [one for one in api(cluster, "cluster/health")["faults"] if one["topologyId"]]

@@ -15,6 +15,8 @@ from tupletree.dead_letters import DeadLetterStore, Letter, open_store
 from tupletree.replaying_spout import LETTER_FIELDS
 from tupletree.testing import DevCluster, make_tuple
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "ValueError: <img src=x onerror=alert(1)> is no customer"
 TRACEBACK = 'Traceback (most recent call last):\n  File "enrich.py", line 12, in execute\n    raise ValueError(name)\n'
 

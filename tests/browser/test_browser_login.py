@@ -47,6 +47,7 @@ def test_who_shows_a_token_is_let_in_and_out_again(cluster: tuple[DevCluster, Ke
     watched.problems.clear()
 
 
+@pytest.mark.long
 def test_a_page_whose_token_is_gone_asks_for_another(cluster: tuple[DevCluster, Keyring], watched: Watched) -> None:
     (running, keyring), page = cluster, watched.page
     page.goto(address(running))

@@ -75,6 +75,7 @@ def views(cluster: DevCluster) -> dict[str, tuple[str, ...]]:
         "supervisors": ("supervisors",),
         "ackers": ("ackers",),
         "acker": ("acker", cluster.client.cluster().ackers[0].presence.id),
+        "shared": ("shared",),
         "configuration": ("configuration",),
     }
 
@@ -99,6 +100,7 @@ def whole(text: str) -> float:
     return float(found[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[found[2]]
 
 
+@pytest.mark.long
 def test_the_cluster_page_says_what_is_wrong_first(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster))
     expect(page.get_by_role("heading", level=1)).to_have_text("Cluster")
@@ -256,6 +258,7 @@ def test_ackers_show_the_ledger(cluster: DevCluster, page: Page) -> None:
     expect(page.get_by_role("img", name=re.compile(r"^Verdicts: completed [1-9]"))).to_be_visible(timeout=SOON_MS)
 
 
+@pytest.mark.long
 def test_transactions_show_the_committed_one(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster, "topology", topology_id(cluster, "transactional"), "transactions"))
     expect(page.get_by_role("heading", name="Transactions of transactional-words")).to_be_visible(timeout=SOON_MS)
@@ -266,6 +269,7 @@ def test_transactions_show_the_committed_one(cluster: DevCluster, page: Page) ->
     assert whole(figure(page, "Stored txid")) <= stored["committed"]
 
 
+@pytest.mark.long
 def test_checkpoints_go_on(cluster: DevCluster, page: Page) -> None:
     page.goto(address(cluster, "topology", topology_id(cluster, "stateful"), "transactions"))
     expect(page.get_by_role("heading", name="Checkpoints of stateful")).to_be_visible(timeout=SOON_MS)
@@ -331,6 +335,7 @@ def settled(page: Page) -> None:
     expect(page.get_by_text(re.compile("^Waiting for"))).to_have_count(0, timeout=SOON_MS)
 
 
+@pytest.mark.long
 def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     for name, parts in views.items():

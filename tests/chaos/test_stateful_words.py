@@ -45,9 +45,14 @@ def server_url():
         yield functools.cache(lambda name: servers.enter_context(running(kinds[name])).url)
 
 
-@pytest.fixture(params=["postgres", "redis", "sqlite"])
+@pytest.fixture(params=["postgres", "redis", "rocksdb", "sqlite"])
 def provider(request, tmp_path, server_url):
-    config = {"directory": str(tmp_path)} if request.param == "sqlite" else {"url": server_url(request.param)}
+    config = (
+        {"directory": str(tmp_path)} if request.param in ("rocksdb", "sqlite") else {"url": server_url(request.param)}
+    )
+    if request.param == "rocksdb":
+        config["shared"] = str(tmp_path / "shared")
+        (tmp_path / "shared").mkdir()
     return {"topology.state.provider": request.param, "topology.state.provider.config": config}
 
 

@@ -37,15 +37,20 @@ def cluster():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_counts_survive_changes_of_their_tasks_and_kills_of_workers(cluster, aligned, seed, tmp_path):
+@pytest.mark.parametrize("provider", ["sqlite", "rocksdb"])
+def test_counts_survive_changes_of_their_tasks_and_kills_of_workers(cluster, aligned, seed, provider, tmp_path):
+    places = {"directory": str(tmp_path / "states")}
+    if provider == "rocksdb":
+        places["shared"] = str(tmp_path / "shared")
+        (tmp_path / "shared").mkdir()
     conf = {
         "topology.workers": 3,
         "topology.message.timeout.secs": 20,
         "topology.state.checkpoint.interval.ms": 500,
         "topology.state.checkpoint.aligned": aligned,
         "topology.state.id": f"words-{uuid.uuid4().hex}",
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "states")},
+        "topology.state.provider": provider,
+        "topology.state.provider.config": places,
     }
     seconds = 3 * SECONDS
     lines = int(seconds * RATE * 1.3)  # still flowing when the changes end

@@ -24,7 +24,8 @@ def acks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def cluster(acks: Path) -> Iterator[DevCluster]:
-    with DevCluster(slots=6, ackers=1) as running:
+    namespaces = {"orders": {"timeout_s": 3, "max_open_trees": 50}}
+    with DevCluster(slots=6, ackers=1, conf={"acker.trees.namespaces": namespaces}) as running:
         running.client.submit(STEADY, steady_topology(acks), CONF)
         running.client.submit(VICTIM, victim_topology())
         wait_until(lambda: acks.exists() and acks.stat().st_size, 60, what="the steady topology acks")
@@ -40,6 +41,7 @@ def words(cluster: DevCluster) -> Mapping[str, list[Any]]:
     workers = list(steady.workers)
     return {
         "name": [VICTIM],
+        "namespace": ["orders"],
         "topology_id": [record.id, victim.summary.record.id],
         "worker_id": [one.worker_id for one in workers],
         "from_worker_id": [one.worker_id for one in workers],

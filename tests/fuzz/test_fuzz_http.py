@@ -36,7 +36,7 @@ def test_every_request_is_answered(
     cluster: DevCluster, words: Mapping[str, list[Any]], loop: asyncio.Runner, role: str
 ) -> None:
     process = next(p for p in cluster.processes if p.role == role and p.topology_id[:6] in ("", "steady"))
-    paths = [*COMMON, "/ledger", *described(process.http_port) * 3]
+    paths = [*COMMON, "/ledger", "/states/questions", *described(process.http_port) * 3]
     steady, victim = words["topology_id"]
     values = [
         victim,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).with_name("finds.json")
-SEARCHED = ("test_checkpoints", "test_checkpoint_sinks", "test_transactions")
+SEARCHED = ("test_checkpoints", "test_checkpoint_sinks", "test_moving_states", "test_transactions")
 
 
 class Search:

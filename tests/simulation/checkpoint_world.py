@@ -17,26 +17,21 @@ from typing import Any
 
 from checkpoint_components import Source, build
 from checkpoint_judge import Judge, position
-from checkpoint_nouns import ID, Faults, Killed, Rules, Shape, Violation
+from checkpoint_nouns import ID, Faults, Rules, Shape, Violation
 from checkpoint_sinks import Table
 from checkpoint_workers import Worker
-from transaction_stores import Outside
+from faulty_world import FaultyWorld
 
 from tupletree import config
-from tupletree._stores.memory_nodes import MemoryStore
-from tupletree.errors import FailedException
 from tupletree.state.memory import Namespace
-from tupletree.testing.simulation.deployment import SimulatedTopology
 from tupletree.testing.simulation.workers import Slot
 from tupletree.worker.core.task import Task
 
 PATIENCE_S = 60.0
 TIMEOUT_S = 2
-DEEPEST = 3  # pauses within pauses
-OFTENER = 5  # times as many mishaps where a component is asked once a checkpoint or once a life
 
 
-class World(SimulatedTopology):
+class World(FaultyWorld):
     """One history. ``run`` raises Violation, with the story if the world ``is_telling``."""
 
     def __init__(self, seed: int, rules: Rules | None = None, *, is_telling: bool = False) -> None:
@@ -53,17 +48,10 @@ class World(SimulatedTopology):
             setattr(faults, name, value)
         spec = build(self.shape)
         super().__init__(rng, faults, f"{ID}-1-1", spec, self._conf(), self.shape.workers, is_telling=is_telling)
-        self.network = self  # where the requests to the outside are counted
-        self.found: Violation | None = (
-            None  # raised again at the end of the step: a task takes it for an error of its own
-        )
         self.sources = {name: Source() for name in self.names.values() if name.split("/")[0] in self.shape.spouts}
         self.tables = {bolt: Table() for bolt in self.shape.writing}
         with_state = [*self.shape.stateful, *self.shape.writing, *(self.shape.spouts if self.shape.positioned else ())]
         self.states = {name: Namespace() for name in self.names.values() if name.split("/")[0] in with_state}
-        self.store = MemoryStore()
-        self.store_back_s = 0.0
-        self.outside: Any = Outside(self)  # type: ignore[arg-type]
         self.judge = Judge(self)
 
     def _conf(self) -> dict[str, Any]:
@@ -103,23 +91,6 @@ class World(SimulatedTopology):
             if self.now_s > max(self.faults.end_s, self.shape.arrival_s) + PATIENCE_S:
                 raise self.violation(f"{what}: {self.positions() if self.shape.positioned else self.unacked()}")
 
-    def next(self) -> None:
-        """Let the next event happen."""
-        super().next()
-        if self.found is not None:
-            raise self.found
-
-    def pause(self, worker: Worker) -> None:
-        """In the middle of a step of this worker the rest of the world goes on for a while."""
-        if len(self.running) < DEEPEST:
-            then_s = self.now_s + self.rng.choice([0.01, 0.1, 1.0])
-            while self._events and self._events[0][0] <= then_s:
-                self.next()
-            self.now_s = then_s
-            self.tell(f"{worker} goes on")
-        if not worker.alive:
-            raise Killed
-
     # What has been done
 
     def available(self) -> int:
@@ -142,11 +113,6 @@ class World(SimulatedTopology):
             return self.judge.phase == "committed" and set(self.positions().values()) == {self.shape.length}
         return not any(self.unacked().values())
 
-    def violation(self, what: str) -> Violation:
-        error = Violation("\n".join([f"at {self.now_s:.4f} s, {self.shape}: {what}", *self.story]))
-        self.found = self.found or error
-        return error
-
     def make_worker(self, slot: Slot, number: int) -> Worker:
         """Return a new worker for a slot."""
         return Worker(self, slot, number)
@@ -154,23 +120,3 @@ class World(SimulatedTopology):
     def dress(self, worker: Worker, task: Task) -> None:
         """Give a new task what is simulated around it."""
         worker.dress(task)
-
-    # Faults
-
-    def mishap(self, *fates: str) -> None:
-        """Something may go wrong in a user's component; rather where it may raise, for it is called there seldom."""
-        odds = self.faults.mishaps * (OFTENER if "raises" in fates else 1)
-        if odds and self.is_faulty and self.rng.random() < odds:
-            worker, fate = self.running[-1], self.rng.choice(fates)
-            self.counts[f"component {fate}"] += 1
-            self.tell(f"{worker}: a component {fate}")
-            if fate == "fails":
-                raise FailedException("a mishap")
-            if fate == "raises":
-                raise RuntimeError("a mishap")
-            worker.kill("in a component")
-            raise Killed
-
-    def lose_store(self) -> None:
-        self.store_back_s = min(self.faults.end_s, self.now_s + self.rng.uniform(0.1, 1.0))
-        self.tell(f"the store is away until {self.store_back_s:.4f}")

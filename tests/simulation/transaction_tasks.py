@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from transaction_nouns import Tree
 
+from tupletree._definition import Definition
 from tupletree.attempt import TransactionAttempt
 from tupletree.component import BoltCollector, SpoutCollector, TopologyContext
-from tupletree.declarer import Definition
 from tupletree.grouping import grouping_name
 from tupletree.testing.simulation.workers import Killed
 from tupletree.topology import Topology

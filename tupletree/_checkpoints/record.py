@@ -39,11 +39,12 @@ WITH_ORIGIN = 3
 class Checkpoint:
     """The stored checkpoint. ``tasks``: number of tasks of each component in the last whole checkpoint.
 
-    ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last: part of
-    the names of its states (places.py). ``versions``: the ``state_version`` of each component that stored its state,
-    where it is not 1. ``round``: a task that opens its state later refuses the steps of earlier rounds
-    (worker/checkpoint/task_state.py). ``origin``: the id of the topology that began with a savepoint, or "": its states
-    are restored, and never restored again.
+    ``layouts``: for each component whose number of tasks has changed, the checkpoint at which it changed last, or a
+    number above it after a second change at that checkpoint, or after a savepoint: part of the names of its states
+    (places.py). ``versions``: the ``state_version`` of each component that stored its state, where it is not 1.
+    ``round``: a task that opens its state later refuses the steps of earlier rounds (worker/checkpoint/task_state.py).
+    ``origin``: the id of the topology that began with a savepoint, or "": its states are restored, and never restored
+    again.
     """
 
     txid: int = 0

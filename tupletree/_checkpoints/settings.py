@@ -10,7 +10,7 @@ from tupletree._wire.names import topology_name
 from tupletree.component import Component, StatefulBolt
 from tupletree.errors import ConfigError, UsageError
 from tupletree.state.options import PROVIDER
-from tupletree.state.providers import BUILT_IN, check_provider, outlives_workers
+from tupletree.state.providers import BUILT_IN, check_provider, outlives_workers, provider_name
 from tupletree.v1 import topology_pb2 as pb
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def check_needs(components: Mapping[str, Component], conf: Mapping[str, Any]) ->
         ConfigError: a bolt cannot work with the configuration.
     """
     for component_id, one in components.items():
-        if isinstance(one, StatefulBolt) and one.needs_positions and conf[PROVIDER] in (None, *BUILT_IN):
+        if isinstance(one, StatefulBolt) and one.needs_positions and provider_name(conf) in BUILT_IN:
             one.check_conf(component_id, conf)
 
 

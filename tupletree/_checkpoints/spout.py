@@ -264,8 +264,8 @@ class CheckpointSpout(Spout):
                 self.collector.report_error(
                     FailedException(
                         f"no checkpoint of {self.state_id!r} was completed in {coordinator.failures} attempts; "
-                        f"the cause is in other errors or under checkpoint.refused in the workers' "
-                        f"logs, or a task did not ack within topology.message.timeout.secs"
+                        f"the cause is in other errors or under checkpoint.refused in the workers' logs, or a bolt "
+                        f"fails the same tuple each time, or a task did not ack within topology.message.timeout.secs"
                     )
                 )
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT, STREAM
+from tupletree._definition import Definition, Input
 from tupletree._signatures import is_generator
 from tupletree._stored_states import MIGRATED, can_migrate, is_positioned, state_form
 from tupletree.component import Spout, StatefulBolt
-from tupletree.declarer import Definition, Input
 from tupletree.errors import TopologyError
 from tupletree.outputs import CHECKPOINT_STREAM
 from tupletree.state.options import PROVIDER

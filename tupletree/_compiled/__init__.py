@@ -27,6 +27,7 @@ MODULES = (
     "tupletree.collector",
     "tupletree._replay",
     "tupletree.state.value_buffer",
+    "tupletree.connectors.messages",
     "tupletree.worker.core.ids",
     "tupletree.worker.core.id_columns",
     "tupletree.worker.core.ack_updates",

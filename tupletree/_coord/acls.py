@@ -6,14 +6,23 @@ With ``zookeeper.auth.user``, every node is created with closed ACLs. Nodes olde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.security import make_digest_acl
+from kazoo.security import ACL, make_digest_acl
 
-from tupletree._coord.session import result, translated
+from tupletree._coord.session import Session, result, translated
+from tupletree._log import event
+from tupletree.errors import ForbiddenError
+
+log = logging.getLogger(__name__)
+
+SHARED_FOLDERS: Final = ("$checkpoints", "$states", "$logs")
+"""What several topologies have nodes in, below ``transactional.zookeeper.root``."""
 
 
 def open_nodes(client: KazooClient, root: str, most: int = 10_000) -> list[str]:
@@ -42,6 +51,30 @@ def close_nodes(client: KazooClient, root: str, credentials: tuple[str, str]) ->
             result(client.set_acls_async(path, [acl]))
             closed += 1
     return closed
+
+
+def share(client: Session, path: str, acl: Sequence[ACL]) -> None:
+    """Give a node an access list, unless it is open to everybody: only ``tupletree zookeeper secure`` closes nodes."""
+    found, _ = result(client.get_acls_async(path))
+    if not any(one.id.scheme == "world" for one in found):
+        result(client.set_acls_async(path, list(acl)))
+
+
+def share_roots(client: Session, root: str) -> None:
+    """Create the roots of progress and states, and let workers with credentials of their own create nodes below them.
+
+    No effect on a cluster without credentials, or on nodes of others.
+    """
+    if (acls := client.worker_acls) is None or root == "/":
+        return
+    for path in (root, *(f"{root}/{name}" for name in SHARED_FOLDERS)):
+        try:
+            with translated(f"preparing {path}"):
+                result(client.ensure_path_async(path))
+                share(client, path, acls.of_root())
+        except ForbiddenError as error:
+            event(log, "zookeeper.not_shared", level=logging.WARNING, node=path, cause=error)
+            break
 
 
 def _tree(client: KazooClient, root: str) -> Iterator[str]:

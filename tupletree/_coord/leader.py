@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadVersionError,
     NoAuthError,
@@ -30,10 +29,12 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 from kazoo.protocol.states import KazooState
+from kazoo.security import ACL
 
 from tupletree._coord import paths
+from tupletree._coord.acls import share
 from tupletree._coord.loop import WakeLoop
-from tupletree._coord.session import result, translated
+from tupletree._coord.session import Session, result, translated
 from tupletree._coord.store import Leadership
 from tupletree._coord.watch import TreeWatch
 from tupletree._log import event
@@ -44,10 +45,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Create:
-    """Create a node that must not exist."""
+    """Create a node that must not exist.
+
+    ``reader``: the user whose workers read it. ``writer``: the user whose workers also write it, and below it.
+    """
 
     path: str
     data: bytes = b""
+    reader: str = ""
+    writer: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class LeaderElection:
 
     def __init__(
         self,
-        client: KazooClient,
+        client: Session,
         root: str,
         identity: str,
         address: str,
@@ -134,6 +140,10 @@ class LeaderElection:
             with suppress(NodeExistsError):
                 nobody = Leadership(0, "", "", "").encode()
                 result(self._client.create_async(paths.leader_epoch(self._root), nobody))
+            if acls := self._client.worker_acls:
+                read = [paths.leader_epoch(self._root), paths.leader_candidates(self._root)]
+                for path in [self._root, *read] if self._root else read:
+                    share(self._client, path, acls.of_all_workers())
         self._loop.start()
         self._client.add_listener(self._on_state)
         roots = [(paths.leader_epoch(self._root), 0), (paths.leader_candidates(self._root), 1)]
@@ -199,7 +209,7 @@ class LeaderElection:
         for write in writes:
             match write:
                 case Create(path, data):
-                    transaction.create(path, data)
+                    transaction.create(path, data, acl=self._acl(write))
                 case Put(path, data, version):
                     transaction.set_data(path, data, version)
                 case Delete(path, version):
@@ -207,6 +217,13 @@ class LeaderElection:
         with translated("writing as leader"):
             outcomes = result(transaction.commit_async())
         self._judge(epoch, writes, outcomes)
+
+    def _acl(self, write: Create) -> list[ACL] | None:
+        """Return the access list of a node to create; None: that of all nodes."""
+        acls = self._client.worker_acls
+        if acls is None or not (write.reader or write.writer):
+            return None
+        return acls.of_writer(write.writer) if write.writer else acls.of_reader(write.reader)
 
     def _judge(self, epoch: int, writes: Sequence[Write], outcomes: Sequence[object]) -> None:
         if isinstance(outcomes[0], BadVersionError):
@@ -258,9 +275,10 @@ class LeaderElection:
                 self._depose("its candidate node was removed")
             # A new name per enrolment, to distinguish a lost reply from an earlier session's node.
             self._prefix = f"{paths.segment(self._identity)}-{uuid.uuid4().hex[:8]}-"
+            acl = None if self._client.worker_acls is None else self._client.worker_acls.of_all_workers()
             created = result(
                 self._client.create_async(
-                    f"{folder}/{self._prefix}", self.address.encode(), ephemeral=True, sequence=True
+                    f"{folder}/{self._prefix}", self.address.encode(), acl=acl, ephemeral=True, sequence=True
                 )
             )
             self._node = created.rsplit("/", 1)[1]

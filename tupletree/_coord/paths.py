@@ -13,6 +13,8 @@ counter                                    the leader  the leader            for
 topologies/<topology>                      the leader  nimbuses, workers     until removed      600 KB when submitted
 assignments/<topology>                     the leader  supervisors, workers  until removed      64 KiB of JSON; then
                                                                                                 packed, about 250 KB
+blobs/<key>                                the leader  nimbuses,             until deleted      2 KB
+                                                       supervisors
 supervisors/<supervisor>                   itself      nimbuses, clients     ephemeral          300 bytes
 ackers/<acker>                             itself      nimbuses, clients     ephemeral          300 bytes
 nimbuses/<nimbus>                          itself      nimbuses, supervisors ephemeral          300 bytes
@@ -24,11 +26,13 @@ statistics/<topology>                      the leader  the next leader       unt
 errors/<topology>                          the leader  -                     until removed      empty
 errors/<topology>/<component>              workers     nimbuses              until removed      empty
 errors/<topology>/<component>/e<sequence>  workers     nimbuses              newest 10 kept     20 KiB
+history/<topology>                         the leader  nimbuses, supervisors nimbus.topology.   32 KiB
+                                                                             history.max kept
 =========================================  ==========  ====================  =================  ====================
 
 ``workers/<topology>``, ``statistics/<topology>`` and ``errors/<topology>`` are created and deleted together with the
 topology's record, in one transaction. They are never created otherwise, so that a late worker of a removed topology
-leaves nothing behind.
+leaves nothing behind. ``history/<topology>`` is created in the first transaction that deletes any of the topology.
 """
 
 from __future__ import annotations
@@ -105,6 +109,14 @@ def assignment(root: str, topology_id: str) -> str:
     return f"{root}/assignments/{segment(topology_id)}"
 
 
+def blobs(root: str) -> str:
+    return f"{root}/blobs"
+
+
+def blob(root: str, key: str) -> str:
+    return f"{root}/blobs/{segment(key)}"
+
+
 def presences(root: str, kind: PresenceKind) -> str:
     return f"{root}/{_PRESENCE_FOLDERS[kind]}"
 
@@ -152,14 +164,24 @@ def errors_of_component(root: str, topology_id: str, component_id: str) -> str:
     return f"{root}/errors/{segment(topology_id)}/{segment(component_id)}"
 
 
+def history(root: str) -> str:
+    return f"{root}/history"
+
+
+def past_topology(root: str, topology_id: str) -> str:
+    return f"{root}/history/{segment(topology_id)}"
+
+
 def folders(root: str) -> tuple[str, ...]:
     """Return the nodes that must exist before the first leader writes."""
     return (
         leader_candidates(root),
         topologies(root),
         assignments(root),
+        blobs(root),
         workers(root),
         statistics(root),
         errors(root),
+        history(root),
         *(presences(root, kind) for kind in PRESENCE_KINDS),
     )

@@ -28,13 +28,15 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.security import make_digest_acl
 
 from tupletree._address import with_port
 from tupletree._coord.paths import check_path
+from tupletree._coord.tls import TlsHandler, TlsRefusedError, tls_of
+from tupletree._coord.worker_acls import WORKER_AUTH, WorkerAcls, created_by_worker, shown_by_worker
 from tupletree._log import event
 from tupletree._security.files import read_secret
 from tupletree.errors import ConfigError, ConflictError, ForbiddenError, InternalError, UnavailableError, UsageError
@@ -55,6 +57,10 @@ _AWAY = (
     SessionMovedError,
     OperationTimeoutError,
     KazooTimeoutError,
+)
+_NO_TLS = "it closes connections without an answer: it is starting, or it expects TLS (zookeeper.tls.ca)"
+_NO_CERTIFICATE = (
+    "it closes connections after the TLS handshake: it is starting, or it expects another zookeeper.tls.cert"
 )
 _CONFLICT = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyError)
 
@@ -84,7 +90,7 @@ def credentials(conf: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's connection, with a bound on the wait for a server's first answer.
+    """kazoo's connection, with a bound on the wait for a server's first answer, and the reasons of refusals.
 
     A server that is just starting can accept a connection and never answer. kazoo waits for the session timeout; here
     the wait begins at ``FIRST_ANSWER_S`` and doubles with each attempt, so that a slow server is waited for as well.
@@ -92,12 +98,28 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     _answer_s = FIRST_ANSWER_S
 
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        if isinstance(handler := self.client.handler, TlsHandler):
+            handler.server_name = host
+        try:
+            return super()._connect(host, hostip, port)
+        except ConnectionDropped as error:
+            if isinstance(error.__context__, TlsRefusedError):
+                self.client.note_refusal(str(error.__context__.strerror))
+            raise
+
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:
         if not isinstance(request, Connect):
             return super()._invoke(timeout, request, xid)
         wait_s, self._answer_s = min(timeout, self._answer_s), self._answer_s * 2
-        answer = super()._invoke(wait_s, request, xid)
+        try:
+            answer = super()._invoke(wait_s, request, xid)
+        except ConnectionDropped:
+            is_secured = isinstance(self.client.handler, TlsHandler)
+            self.client.note_refusal(_NO_CERTIFICATE if is_secured else _NO_TLS)
+            raise
         self._answer_s = FIRST_ANSWER_S
+        self.client.note_refusal("")
         return answer
 
 
@@ -106,13 +128,23 @@ class Session(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     Attributes:
         on_death: called in the connection thread when that thread ends without ``stop``. Must not wait for the thread.
+        refusal: why the last server that was reached did not serve this client; empty if it did.
+        worker_acls: of nodes for workers that have credentials of their own; None: nodes are open to everybody.
     """
 
     on_death: Callable[[], None] | None = None
+    refusal = ""
+    worker_acls: WorkerAcls | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._connection.__class__ = Connection  # kazoo offers no way to choose it
+
+    def note_refusal(self, reason: str) -> None:
+        """Set ``refusal``, and log each new reason once."""
+        if reason and reason != self.refusal:
+            event(log, "zookeeper.refused", level=logging.WARNING, cause=reason)
+        self.refusal = reason
 
     def _call(self, request: Any, async_object: Any) -> Any:
         check_request(request)
@@ -145,21 +177,29 @@ def check_request(request: Any) -> None:
 def unstarted(conf: Mapping[str, Any]) -> Session:
     """Return an unstarted client for the ensemble in ``conf``. It reconnects forever, at least once a second.
 
-    With credentials, the client authenticates, and the nodes it creates are restricted to these credentials.
+    With credentials, the client authenticates, and the nodes it creates are restricted to these credentials. A worker
+    of another user has derived ones (worker_acls.py). With ``zookeeper.tls.ca``, it connects over TLS only.
     """
     shown = credentials(conf)
     protection: dict[str, Any] = {}
-    if shown is not None:
+    if auth := conf.get(WORKER_AUTH):
+        protection["auth_data"] = shown_by_worker(auth)
+        protection["default_acl"] = created_by_worker(auth)
+    elif shown is not None:
         protection["auth_data"] = [("digest", ":".join(shown))]
         protection["default_acl"] = [make_digest_acl(*shown, all=True)]
+    if (tls := tls_of(conf)) is not None:
+        protection["handler"] = TlsHandler(tls)
     retry = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
-    return Session(
+    session = Session(
         hosts=connect_string(conf),
         timeout=int(conf["zookeeper.session.timeout"]) / 1000,
         connection_retry=retry,
         command_retry=dict(retry),
         **protection,
     )
+    session.worker_acls = None if shown is None else WorkerAcls(shown)
+    return session
 
 
 def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None) -> Session:
@@ -177,7 +217,8 @@ def connect(conf: Mapping[str, Any], on_death: Callable[[], None] | None = None)
     if client.connected:
         return client
     Thread(target=disconnect, args=(client,), daemon=True).start()  # can take a while
-    raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s")
+    why = f": {client.refusal}" if client.refusal else ""
+    raise UnavailableError(f"ZooKeeper at {hosts} did not answer within {timeout_s:g} s{why}")
 
 
 def disconnect(client: KazooClient) -> None:

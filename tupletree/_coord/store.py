@@ -11,11 +11,9 @@ Data that only the leader writes (records, assignments) is written by ``leader.p
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -24,6 +22,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from tupletree._coord import paths
 from tupletree._coord.forms import decode, encode
+from tupletree._coord.leadership import Leadership
 from tupletree._coord.paths import PresenceKind
 from tupletree._coord.session import result, translated
 from tupletree._coord.versioned import Found, Versioned
@@ -41,24 +40,6 @@ _TRACEBACK_LIMIT = 16 * 1024
 __all__ = ["ERRORS_KEPT", "Found", "Leadership", "Store", "Versioned", "decode", "encode"]
 
 M = TypeVar("M", bound=Message)
-
-
-@dataclass(frozen=True)
-class Leadership:
-    """The current leader. ``node`` is the leader's candidate node in the election."""
-
-    epoch: int
-    identity: str
-    address: str
-    node: str
-
-    def encode(self) -> bytes:
-        return json.dumps(self.__dict__).encode()
-
-    @classmethod
-    def decode(cls, data: bytes) -> Leadership:
-        facts = json.loads(data)
-        return cls(int(facts["epoch"]), facts["identity"], facts["address"], facts["node"])
 
 
 class Store:
@@ -99,6 +80,22 @@ class Store:
 
     def assignment(self, topology_id: str) -> Versioned[pb.Assignment] | None:
         return self._load(paths.assignment(self.root, topology_id), pb.Assignment)
+
+    def past_topologies(self) -> Found[pb.PastTopology]:
+        """Return what is kept of removed topologies, by topology id."""
+        return self._load_all(paths.history(self.root), pb.PastTopology, lambda one: one.id)
+
+    def past_topology(self, topology_id: str) -> Versioned[pb.PastTopology] | None:
+        return self._load(paths.past_topology(self.root, topology_id), pb.PastTopology)
+
+    def blobs(self) -> Found[pb.BlobRecord]:
+        """Return the record of every blob, by key."""
+        return self._load_all(paths.blobs(self.root), pb.BlobRecord, lambda record: record.key)
+
+    def blobs_of(self, keys: Iterable[str]) -> Found[pb.BlobRecord]:
+        """Return the records of the given blobs, as far as they exist, by key."""
+        names = [paths.segment(one) for one in keys]
+        return self._load_named(paths.blobs(self.root), names, pb.BlobRecord, lambda record: record.key)
 
     def counter(self) -> Versioned[int]:
         """Return the number of topologies ever submitted; version -1 if none."""
@@ -166,11 +163,14 @@ class Store:
         listings = self._names([paths.workers_of(self.root, one) for one in ids])
         return {one: set(map(paths.worker_of, names)) for one, names in zip(ids, listings, strict=True)}
 
-    def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence) -> None:
+    def put_worker_presence(self, topology_id: str, presence: pb.WorkerPresence, reader: str = "") -> None:
         """Record the incarnation of the worker in a slot; replaces an earlier incarnation.
 
-        Raises NotFoundError if the topology is gone.
+        ``reader``: the user whose workers read it, if they have credentials of their own. Raises NotFoundError if the
+        topology is gone.
         """
+        acls = self.client.worker_acls
+        acl = acls.of_reader(reader) if acls is not None and reader else None
         path = paths.worker(self.root, topology_id, presence.supervisor_id, presence.port)
         data = encode(presence)
         with translated(f"announcing worker {presence.worker_id}"):
@@ -179,7 +179,7 @@ class Store:
                     result(self.client.set_async(path, data))
                     return
                 try:
-                    result(self.client.create_async(path, data))
+                    result(self.client.create_async(path, data, acl=acl))
                     return
                 except NodeExistsError:
                     continue  # an earlier create whose reply was lost
@@ -265,6 +265,10 @@ class Store:
     def watch_assignments(self, wake: Wake) -> TreeWatch:
         """Watch every topology's assignment."""
         return TreeWatch(self.client, [(paths.assignments(self.root), 1)], wake).start()
+
+    def watch_blobs(self, wake: Wake) -> TreeWatch:
+        """Watch every blob's record."""
+        return TreeWatch(self.client, [(paths.blobs(self.root), 1)], wake).start()
 
     def watch_workers(self, wake: Wake) -> TreeWatch:
         """Watch every worker's presence, in all topologies."""

@@ -17,7 +17,8 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.http_connection import Limits, Page, Route, RoutedConnection
 from tupletree._daemon.http_listener import HttpListener
 from tupletree._security.current import Security, current
-from tupletree._security.guard import Gatekeeper, bearer
+from tupletree._security.guard import Gatekeeper, bearer, caller
+from tupletree._security.impersonation import HEADER
 from tupletree._security.rights import PAGES, Right
 from tupletree.errors import ForbiddenError, TupletreeError, UnauthenticatedError
 
@@ -69,15 +70,20 @@ class HttpServer:
             self._watching.cancel()
         await self._listener.stop()
 
-    async def _refused(self, path: str, authorization: str | None) -> Page | None:
+    async def _refused(self, path: str, authorization: str | None, names_user: bool) -> Page | None:
+        caller.set(None)  # a connection may have carried another's request before
         if self._security.keyring is None:
             return None
+        if names_user:
+            refused = ForbiddenError(f"{path} takes no {HEADER}: calls of gRPC and nimbus's pages do")
+            return _sentence(HTTPStatus.FORBIDDEN, refused)
         row = PAGES.get(path)
         if row is not None and row.right is Right.OPEN:
             return None
         try:
-            who = self._gate.identify(bearer(authorization))
+            who = await self._gate.identify(bearer(authorization))
             await self._gate.judge(who, row, f"GET {path}")
+            caller.set(who)
         except UnauthenticatedError as error:
             return _sentence(HTTPStatus.UNAUTHORIZED, error)
         except ForbiddenError as error:

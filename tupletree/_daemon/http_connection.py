@@ -22,6 +22,9 @@ from typing import Final
 
 import h11
 
+from tupletree._daemon.http_upgrade import Upgrade, UpgradeRefusedError, accepted, switching
+from tupletree._security.impersonation import HEADER
+
 log = logging.getLogger("tupletree.http")
 
 Page = tuple[HTTPStatus, str, bytes]
@@ -63,11 +66,13 @@ class Prefix:
     max_body_bytes: int
 
 
-Route = Handler | Receiver | Prefix
+Route = Handler | Receiver | Prefix | Upgrade
 """Serves one path, or several."""
-Guard = Callable[[str, str | None], Awaitable[Page | None]]
-"""Checks access to a path, given the Authorization header: returns the refusal, or None if access is allowed."""
+Guard = Callable[[str, str | None, bool], Awaitable[Page | None]]
+"""Checks access to a path, given the Authorization header: returns the refusal, or None if access is allowed. The last
+argument is True if the request is in the name of another user."""
 
+_AS_USER: Final = HEADER.encode()
 _CHUNK_BYTES: Final = 16 * 1024
 _CLOSE_S: Final = 0.5  # for the client to read the last answer before the connection is cut
 _READING: Final = (b"GET", b"HEAD")
@@ -240,7 +245,7 @@ class RoutedConnection(Connection):
         self._methods = (_READING if reads else ()) + (_RECEIVING if receives else ())  # of any path
         self._allowed = self._methods
 
-    async def _respond(self, request: h11.Request) -> Page:
+    async def _respond(self, request: h11.Request) -> Page | None:
         path = request.target.partition(b"?")[0].decode("ascii")
         known, route = self._routed(path)
         if isinstance(route, Prefix):
@@ -252,10 +257,12 @@ class RoutedConnection(Connection):
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)
         if has_body and request.method not in _RECEIVING:
             return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if self._guard is not None and (refused := await self._guard(path, _authorization(request))) is not None:
+        if (refused := await self._refusal(path, request)) is not None:
             return refused
         if route is None:
             return plain(HTTPStatus.NOT_FOUND)
+        if isinstance(route, Upgrade):
+            return await self._go_on(route, request)
         if not isinstance(route, Receiver):
             return await self._call(path, route)
         body = await self._body(request, route.max_body_bytes)
@@ -263,6 +270,20 @@ class RoutedConnection(Connection):
             return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         whole = Request(list(request.headers), body)
         return await self._call(path, lambda: route.receive(whole))
+
+    async def _go_on(self, route: Upgrade, request: h11.Request) -> Page | None:
+        """Let the connection go on with another protocol, to its end. Returns the refusal, or raises OSError then."""
+        try:
+            answer = accepted(route, request)
+        except UpgradeRefusedError as error:
+            return error.status, "text/plain; charset=utf-8", f"{error}\n".encode()
+        except Exception:
+            log.exception("http.failed path=%s", request.target.decode("ascii"))
+            return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        await self._write(self._http.send(switching(route, answer)) or b"")
+        answer.protocol.begin(self._writer.transport)  # type: ignore[arg-type]  # of asyncio's streams: a Transport
+        await answer.protocol.ended
+        raise ConnectionResetError("the connection has ended")
 
     def _routed(self, path: str) -> tuple[str, Route | None]:
         """Return the route of a path, and the path of the route."""
@@ -275,13 +296,19 @@ class RoutedConnection(Connection):
         self._allowed = (b"GET", *_RECEIVING)
         if request.method not in self._allowed:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)
-        if self._guard is not None and (refused := await self._guard(known, _authorization(request))) is not None:
+        if (refused := await self._refusal(known, request)) is not None:
             return refused
         body = await self._body(request, route.max_body_bytes)
         if body is None:
             return plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         whole = Request(list(request.headers), body) if request.method in _RECEIVING else None
         return await self._call(known, lambda: self._while_connected(route.call(path.removeprefix(known), whole)))
+
+    async def _refusal(self, path: str, request: h11.Request) -> Page | None:
+        if self._guard is None:
+            return None
+        names_user = any(name == _AS_USER for name, _ in request.headers)
+        return await self._guard(path, _authorization(request), names_user)
 
     async def _while_connected(self, answer: Awaitable[Page]) -> Page:
         """Await an answer. If the client leaves before, the answer is cancelled, and OSError is raised."""

@@ -8,13 +8,13 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import grpc
 
 from tupletree._devcluster.daemon import DaemonProcess
-from tupletree._devcluster.plan import Size, plan_with_ports
+from tupletree._devcluster.plan import Size, plan_with_ports, with_supervisor_confs
 from tupletree._devcluster.running import ProcessInfo, RunningCluster, wait_for
 from tupletree._devcluster.workers import LiveWorker, restart_worker
 from tupletree._net import ReservedPorts
@@ -36,7 +36,8 @@ class DevCluster:
             cluster.kill("worker")
 
     ``slots`` is per supervisor. Topologies use all ``drpc_servers``, and so does ``DRPCClient(conf=cluster.conf)``.
-    ``conf`` overrides the defaults for every daemon; files, environment and ports of an installed cluster are ignored.
+    ``conf`` overrides the defaults for every daemon, and ``supervisor_confs`` those of the first
+    supervisors; files, environment and ports of an installed cluster are ignored.
     Entering waits until every daemon is ready and a nimbus leads (a few seconds).
 
     All files are in one temporary directory (``directory``). On exit, however the program ends, every process is
@@ -54,10 +55,13 @@ class DevCluster:
         nimbuses: int = 1,
         conf: Mapping[str, Any] | None = None,
         drpc_servers: int = 0,
+        supervisor_confs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._size = Size(supervisors, slots, ackers, nimbuses, drpc_servers=drpc_servers)
         self._own_conf = dict(conf or {})
-        validate(self._own_conf)
+        self._supervisor_confs = [dict(one) for one in supervisor_confs]
+        for own in (self._own_conf, *self._supervisor_confs):
+            validate(own)
         self._ports = ReservedPorts()
         self._running: RunningCluster | None = None
         self._client: NimbusClient | None = None
@@ -71,6 +75,7 @@ class DevCluster:
         self.directory = os.path.realpath(tempfile.mkdtemp(prefix="tupletree-cluster-"))
         try:
             plan = plan_with_ports(self.directory, self._size, self._ports.reserve(self._size.ports), self._own_conf)
+            plan = with_supervisor_confs(plan, self._supervisor_confs)
             running = RunningCluster(plan, remove=True, durable=False)
             began = time.monotonic()
             running.start(START_TIMEOUT_S)

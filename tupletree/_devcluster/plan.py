@@ -15,7 +15,7 @@ separate as on several machines:
 from __future__ import annotations  # pure
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -185,6 +185,13 @@ def plan_with_fixed_ports(
             raise UsageError(f"port {port} is needed by {taken[port]} and by {who}: ask for fewer slots or daemons")
         taken[port] = who
     return plan
+
+
+def with_supervisor_confs(plan: ClusterPlan, confs: Sequence[Mapping[str, Any]]) -> ClusterPlan:
+    """Return the plan with configurations of their own for its first supervisors."""
+    own = {("supervisor", index): conf for index, conf in enumerate(confs)}
+    daemons = [replace(one, conf={**one.conf, **own.get((one.role, one.index), {})}) for one in plan.daemons]
+    return replace(plan, daemons=tuple(daemons))
 
 
 def loopback_addresses(size: Size) -> dict[str, str]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from tupletree._address import address_of
+from tupletree._coord.tls import tls_of
 from tupletree._devcluster.daemon import DaemonProcess
 from tupletree._devcluster.guard import Guard, end_all
 from tupletree._devcluster.plan import ZOOKEEPER, ClusterPlan
@@ -54,7 +55,12 @@ class RunningCluster:
         self.zookeeper: EmbeddedZooKeeper | None = None
         if plan.zookeeper_port is not None:
             self.zookeeper = EmbeddedZooKeeper(
-                plan.zookeeper_directory, plan.zookeeper_port, plan.log_directory, host=plan.host, durable=durable
+                plan.zookeeper_directory,
+                plan.zookeeper_port,
+                plan.log_directory,
+                host=plan.host,
+                durable=durable,
+                tls=tls_of(plan.conf),
             )
         self.security = Security.of_client(plan.conf)
         self.daemons = [DaemonProcess(daemon, self.security.tls, partial(run, daemon.name)) for daemon in plan.daemons]

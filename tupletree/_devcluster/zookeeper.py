@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ from tupletree._devcluster.java import find_java, zookeeper_class_path
 from tupletree._net import ReservedPorts, bind
 from tupletree._process_table import is_stopped
 from tupletree._security.exposure import is_loopback
+from tupletree._security.files import read_private, read_public, write_private
+from tupletree._security.tls import Tls
 from tupletree.errors import UnavailableError, UsageError
 
 _START_TIMEOUT_S: Final = 30.0
@@ -29,6 +32,7 @@ _STOP_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.02
 _TICK_MS: Final = 500  # session timeouts are checked once per tick; the minimum is two ticks
 
+_KEY_STORE: Final = "server.pem"
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 _LOG4J: Final = """\
@@ -51,6 +55,8 @@ class EmbeddedZooKeeper:
     acknowledged writes survive a kill of the process but not a power cut. The server has its own process group, so that
     Ctrl-C in the terminal reaches only its owner. The owner must stop the server; there is no cleanup at exit.
     ``jvm_options`` replaces the options for the archive of ZooKeeper's classes, which is used where there is one.
+    ``tls``: the port takes TLS connections only, from clients with a certificate of ``tls.ca`` unless
+    ``tls.require_client_cert`` is False. Needs ``tls.cert``, which is read at each start.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class EmbeddedZooKeeper:
         host: str = "127.0.0.1",
         durable: bool = True,
         jvm_options: Sequence[str] | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.data_dir = os.path.realpath(data_dir)
         self.log_path = os.path.join(os.path.realpath(log_dir or data_dir), "zookeeper.log")
@@ -70,6 +77,7 @@ class EmbeddedZooKeeper:
         self.process: subprocess.Popen[bytes] | None = None
         self._durable = durable
         self._jvm_options = jvm_options
+        self._tls = tls
         self._reserved = ReservedPorts()
 
     @property
@@ -132,7 +140,7 @@ class EmbeddedZooKeeper:
     def answers(self) -> bool:
         """True if the server serves clients now."""
         try:
-            with socket.create_connection((self.host, self.port), timeout=2) as connection:
+            with self._connection(timeout_s=2) as connection:
                 connection.sendall(b"srvr")
                 reply = b""
                 while chunk := connection.recv(4096):
@@ -140,6 +148,15 @@ class EmbeddedZooKeeper:
         except OSError:
             return False
         return b"Mode:" in reply
+
+    def _connection(self, timeout_s: float) -> socket.socket | ssl.SSLSocket:
+        connection = socket.create_connection((self.host, self.port), timeout_s)
+        if self._tls is None:
+            return connection
+        context = self._tls.client_context()
+        context.check_hostname = False  # bind.host may be an address that is in no certificate, such as 0.0.0.0
+        with connection:
+            return context.wrap_socket(connection)
 
     def stop(self) -> None:
         """End the process (SIGTERM, then SIGKILL) and wait for it. No effect if it is not running."""
@@ -189,8 +206,7 @@ class EmbeddedZooKeeper:
         path = os.path.join(self.data_dir, "zoo.cfg")
         settings = {
             "dataDir": self.data_dir,
-            "clientPort": self.port,
-            "clientPortAddress": self.host,
+            **self._listener(),
             "tickTime": _TICK_MS,
             "minSessionTimeout": 2 * _TICK_MS,
             "maxSessionTimeout": 120_000,
@@ -205,6 +221,7 @@ class EmbeddedZooKeeper:
         try:
             os.makedirs(self.data_dir, exist_ok=True)
             os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
+            self._write_certificates()
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{key}={value}\n" for key, value in settings.items())
             with open(os.path.join(self.data_dir, "log4j2.properties"), "w", encoding="utf-8") as file:
@@ -212,6 +229,33 @@ class EmbeddedZooKeeper:
         except OSError as error:
             raise UsageError(f"cannot write ZooKeeper's data directory {self.data_dir}: {error.strerror}") from error
         return path
+
+    def _listener(self) -> dict[str, str | int]:
+        """Return the settings of the port."""
+        if self._tls is None:
+            return {"clientPort": self.port, "clientPortAddress": self.host}
+        return {
+            "secureClientPort": self.port,
+            "secureClientPortAddress": self.host,
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": os.path.join(self.data_dir, _KEY_STORE),
+            "ssl.keyStore.type": "PEM",
+            "ssl.trustStore.location": self._tls.ca,
+            "ssl.trustStore.type": "PEM",
+            "ssl.clientAuth": "need" if self._tls.require_client_cert else "none",
+        }
+
+    def _write_certificates(self) -> None:
+        """Write the key and its certificate into one file, as Java reads them."""
+        tls = self._tls
+        if tls is None:
+            return
+        if tls.key is None or tls.cert is None:
+            raise UsageError(
+                f"a ZooKeeper server with {tls.prefix}.ca also needs {tls.prefix}.cert and {tls.prefix}.key"
+            )
+        pair = read_private(tls.key, f"{tls.prefix}.key") + read_public(tls.cert, f"{tls.prefix}.cert")
+        write_private(Path(self.data_dir, _KEY_STORE), pair)
 
     def _log_tail(self) -> str:
         try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tupletree._compiled import cost_of
+from tupletree._constraints import ISOLATE, POOLS
 from tupletree._health.errors import latest_of_each
 from tupletree._health.facts import AckerFacts, ComponentFacts, SupervisorFacts, TopologyFacts
 from tupletree._health.statuses import one_line, plural, remarks, stalls, troubles
@@ -144,6 +145,9 @@ def _supervisors(supervisors: Sequence[SupervisorFacts], topologies: Sequence[To
         if one.silence:
             sentence = f"supervisor {one.id} at {one.address} does not answer: {one.silence}"
             yield Fault("degraded", "supervisor.unreachable", one.id, sentence)
+        if one.blacklisted:
+            sentence = f"supervisor {one.id} at {one.address} is blacklisted: {one.blacklisted}"
+            yield Fault("warning", "supervisor.blacklisted", one.id, sentence, "tupletree supervisors")
         for slot in one.slots:
             if slot.topology_id in records:
                 yield from _slot(one.host, slot, records[slot.topology_id])
@@ -207,10 +211,8 @@ def _workers(topology: TopologyFacts, deaths: int) -> Iterator[Fault]:
 
 def _notes(topology: TopologyFacts) -> Iterator[Fault]:
     """Yield notes on metrics and errors of the last ten minutes, and on the status that a user chose."""
+    yield from _status_notes(topology)
     name, topology_id = topology.record.name, topology.record.id
-    if topology.record.status in _WANTED:
-        kind, what = _WANTED[topology.record.status]
-        yield Fault("note", kind, name, f"topology '{name}' {what}", "tupletree list", topology_id)
     errors, describe = f"tupletree errors {name}", f"tupletree describe {name}"
     for one in topology.components:
         where = f"topology '{name}', {one.id}"
@@ -239,6 +241,25 @@ def _notes(topology: TopologyFacts) -> Iterator[Fault]:
         message = one_line(latest.message or latest.traceback)
         sentence = f"topology '{name}', {latest.component_id}: reported an error{times}: {message}"
         yield Fault("warning", "component.error", name, sentence, errors, topology_id, latest.component_id)
+
+
+def _status_notes(topology: TopologyFacts) -> Iterator[Fault]:
+    """Yield notes on the status that a user chose, on its placement, and on autoscaling."""
+    name, topology_id = topology.record.name, topology.record.id
+    if topology.ignored_keys:
+        sentence = f"topology '{name}': nimbus.scheduler even does not follow {', '.join(topology.ignored_keys)}"
+        yield Fault("note", "topology.keys_ignored", name, sentence, f"tupletree describe {name}", topology_id)
+    if topology.has_no_pool:
+        sentence = f"topology '{name}': {ISOLATE} has no effect, as its owner has no pool ({POOLS})"
+        yield Fault("note", "topology.no_pool", name, sentence, f"tupletree describe {name}", topology_id)
+    if topology.record.status in _WANTED:
+        kind, what = _WANTED[topology.record.status]
+        if topology.record.pending.HasField("autoscaled"):
+            what += f" by its load: {topology.record.pending.autoscaled.reason}"
+        yield Fault("note", kind, name, f"topology '{name}' {what}", "tupletree list", topology_id)
+    if topology.scaling_held:
+        sentence = f"topology '{name}' is not scaled by its load: {topology.scaling_held}"
+        yield Fault("warning", "topology.not_scaled", name, sentence, f"tupletree autoscale {name}", topology_id)
 
 
 def _failing(component: ComponentFacts) -> str:

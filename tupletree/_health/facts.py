@@ -33,6 +33,7 @@ class SupervisorFacts:
     silence: str = ""
     slots: Sequence[supervisor_pb2.SlotSummary] = ()
     not_compiled: str = ""  # as of an acker; its workers run the same installation
+    blacklisted: str = ""  # why it gets no new workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +71,8 @@ class TopologyFacts:
     unscheduled: str = ""
     has_moved: bool = False  # reassigned after its first placement
     executors: int = 0  # 0: unknown
+    ignored_keys: Sequence[str] = ()  # keys of its placement that the configured scheduler does not follow
+    has_no_pool: bool = False  # it is to be isolated in the pool of its owner, who has none
+    scaling_held: str = ""  # why its load calls for more executors that it does not get
     components: Sequence[ComponentFacts] = ()
     complaints: Sequence[Complaint] = field(default=())

@@ -116,6 +116,12 @@ def from_rpc_error(error: grpc.RpcError, peer: str = "") -> TupletreeError:
     return _TYPE_OF.get(code, InternalError)(details or f"{who} failed with {code.name}")
 
 
+def error_of(code: int, sentence: str) -> TupletreeError:
+    """Return the error to raise for the number of a code and a message that came outside of gRPC."""
+    known = next((one for one in _TYPE_OF if one.value[0] == code), None)
+    return (InternalError if known is None else _TYPE_OF[known])(sentence)
+
+
 _BY_GRPC: Final = re.compile(
     r"failed to connect|ipv[46]:|errors? resolving|resolution|socket closed|goaway|recvmsg|sendmsg|connection reset"
     r"|keepalive|ping|stream removed|end of tcp",

@@ -17,9 +17,9 @@ from tupletree._savepoints.manifest import ENCODED, Manifest, Part
 from tupletree._stored_states import MIGRATED
 from tupletree.errors import UsageError
 from tupletree.parallelism import task_counts
+from tupletree.state.options import DURABLE, PROVIDER
 from tupletree.v1 import topology_pb2 as pb
 
-PROVIDER: Final = "topology.state.provider"
 KINDS: Final = {pb.COMPONENT_KIND_SPOUT: "spout", pb.COMPONENT_KIND_BOLT: "bolt"}
 PLAIN_FORMS: Final = (*MIGRATED, "AggregateBolt", "UpdateStateBolt")
 """The forms of states whose entries are keys and values of the user, which another program can write."""
@@ -78,7 +78,7 @@ def _check_part(part: Part, component: pb.ComponentSpec, tasks: int, conf: Mappi
     if ({**conf, **own}.get(PROVIDER) or "memory") == "memory":
         raise UsageError(
             f"component '{id}' keeps its state in the memory of its workers, which a savepoint cannot be restored to: "
-            f"choose another {PROVIDER}, such as sqlite"
+            f"{DURABLE}"
         )
     if part.kind and part.kind != kind:
         raise UsageError(f"component '{id}' is a {part.kind} in the savepoint, and a {kind} in the topology")

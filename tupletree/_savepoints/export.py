@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tupletree._savepoints.files import ParquetRows, json_of, pyarrow
+from tupletree._savepoints.csv_cells import cell_of
+from tupletree._savepoints.files import ParquetRows, pyarrow
 from tupletree._savepoints.rows import Row
 from tupletree._wire.plain_form import shown_form
 from tupletree.errors import UsageError
@@ -42,7 +43,7 @@ def _write_csv(path: Path, pages: Iterable[list[Row]]) -> int:
         writer = csv.writer(file)
         writer.writerow(["task", "key", "value"])
         for page in pages:
-            writer.writerows([task, _cell(key), _cell(value)] for task, key, value in page)
+            writer.writerows([task, cell_of(shown_form(key)), cell_of(shown_form(value))] for task, key, value in page)
             count += len(page)
     return count
 
@@ -56,11 +57,6 @@ def _write_jsonl(path: Path, pages: Iterable[list[Row]]) -> int:
                 file.write(json.dumps(shown, ensure_ascii=False) + "\n")
             count += len(page)
     return count
-
-
-def _cell(encoded: bytes) -> str:
-    found = shown_form(encoded)
-    return found if type(found) is str else json_of(encoded)
 
 
 _WRITERS: Final[dict[str, Write]] = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}

@@ -95,8 +95,8 @@ class Place:
         for path in self._files(part.files):
             where = f"{self.address}: component '{id}', {posixpath.basename(path)}"
             with self._errors(), self._fs.open_input_file(path) as file:
-                read = _encoded_rows if part.rows == ENCODED else _plain_rows
-                yield from read(_parquet(file, where), where, state_form)
+                read = encoded_rows if part.rows == ENCODED else _plain_rows
+                yield from read(parquet_file(file, where), where, state_form)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files that an attempt has left, as far as that is possible."""
@@ -130,6 +130,8 @@ class Place:
             raise
         except OSError as error:
             raise UnavailableError(f"{self.address}: {error}") from error
+        except pyarrow("pyarrow.lib").ArrowInvalid as error:  # neither a path nor an address, such as s3:/bucket
+            raise UsageError(f"{self.address} cannot be used for a savepoint: {error}") from error
 
 
 class ParquetRows:
@@ -176,7 +178,8 @@ def json_of(encoded: bytes) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _parquet(file: Any, where: str) -> Any:
+def parquet_file(file: Any, where: str) -> Any:
+    """Return a Parquet file. Raises UsageError if it is none."""
     try:
         return pyarrow("pyarrow.parquet").ParquetFile(file)
     except ValueError as error:  # ArrowInvalid
@@ -193,7 +196,8 @@ def _columns(file: Any, where: str, names: Sequence[str]) -> Iterator[list[Any]]
         yield [batch.column(batch.schema.get_field_index(name)) for name in names]
 
 
-def _encoded_rows(file: Any, where: str, state_form: str) -> Iterator[Row]:
+def encoded_rows(file: Any, where: str, state_form: str) -> Iterator[Row]:
+    """Yield the rows of a Parquet file that ParquetRows has written. Raises UsageError if it has no such columns."""
     for columns in _columns(file, where, ["task", "key", "value"]):
         for task, key, value in zip(*(column.to_pylist() for column in columns), strict=True):
             if (task is not None and type(task) is not int) or type(key) is not bytes or type(value) is not bytes:

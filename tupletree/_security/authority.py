@@ -1,11 +1,12 @@
-"""A private certificate authority in a directory, with a certificate for the cluster and one for clients.
+"""A private certificate authority in a directory, with certificates for the cluster, for workers and for clients.
 
     ca.key  ca.crt               signs the others; the key is needed only for signing
-    cluster.key  cluster.crt     presented by every daemon and worker, valid for all hosts
+    cluster.key  cluster.crt     presented by every daemon, and by workers of the same user, valid for all hosts
+    worker.key  worker.crt       presented by workers that run as their users, valid for all hosts
     client.key  client.crt       presented by the command line and programs
 
-Existing files are kept, with two exceptions: the cluster's certificate is reissued for new hosts, and both certificates
-are renewed on demand. The keys stay when certificates are renewed.
+Existing files are kept, with two exceptions: certificates with hosts are reissued for new ones, and all are renewed on
+demand. The keys stay when certificates are renewed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ class Authority:
             made = self._authority()
             named = self._named_hosts()
             self.hosts = list(dict.fromkeys([*LOOPBACK, *named, *hosts]))
-            if renew or not set(self.hosts) <= set(named):
+            is_new = renew or not set(self.hosts) <= set(named)
+            if is_new:
                 made += self._leaf("cluster", self.hosts, days)
+            if is_new or (not (self.directory / "worker.crt").exists() and (self.directory / "ca.key").exists()):
+                made += self._leaf("worker", self.hosts, days)
             if renew or not (self.directory / "client.crt").exists():
                 made += self._leaf("client", [], days)
         except OSError as error:

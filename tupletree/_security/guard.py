@@ -25,6 +25,7 @@ import grpc.aio
 from tupletree._log import event
 from tupletree._security.audit import AuditLog
 from tupletree._security.current import Security
+from tupletree._security.impersonation import HEADER, impersonated
 from tupletree._security.methods import parts_of
 from tupletree._security.rights import CALLS, Acl, Principal, Right, Row, refusal
 from tupletree.errors import ForbiddenError, ProtocolError, UnauthenticatedError
@@ -56,11 +57,18 @@ class Gatekeeper:
     topologies: Topologies | None = None
     audit: AuditLog | None = None
 
-    def identify(self, token: str | None) -> Principal | None:
+    async def identify(self, token: str | None) -> Principal | None:
         """Return the bearer of this token; None without a token. Raises UnauthenticatedError for an invalid token."""
         if token is None or self.security.keyring is None:
             return None
+        oidc = self.security.oidc
+        if oidc is not None and oidc.is_for(token):
+            return await oidc.verify(token)
         return self.security.keyring.verify(token)
+
+    def acting(self, who: Principal | None, as_user: str | None, peer: str) -> Principal | None:
+        """Return the user in whose name ``who`` calls, by the header ``as_user``. Raises ForbiddenError."""
+        return who if self.security.keyring is None else impersonated(who, as_user, peer, self.security.proxies)
 
     async def judge(self, who: Principal | None, row: Row | None, operation: str, named: Any = None) -> str:
         """Raise ForbiddenError unless ``who`` may make the call. ``named``: the request's reference to a topology.
@@ -96,8 +104,11 @@ class Gatekeeper:
             return
         if not refused and (row is None or not row.mutates):
             return
+        through = {"through": who.through} if who is not None and who.through else {}
         outcome = "done" if error is None else "refused" if refused else "failed"
-        self.audit.write(operation, who, peer, outcome, topology=topology, why="" if error is None else str(error))
+        self.audit.write(
+            operation, who, peer, outcome, topology=topology, why="" if error is None else str(error), **through
+        )
 
 
 class _Call:
@@ -113,17 +124,18 @@ class _Call:
         self.who: Principal | None = None
         self.topology = ""
 
-    def identify(self, metadata: Any) -> None:
+    async def identify(self, metadata: Any) -> None:
         """Determine the caller. Raises UnauthenticatedError."""
-        headers = {key: value for key, value in metadata or () if key == "authorization"}
-        self.who = self._gate.identify(bearer(headers.get("authorization")))
+        headers = {key: value for key, value in metadata or () if key in ("authorization", HEADER)}
+        self.who = await self._gate.identify(bearer(headers.get("authorization")))
+        self.who = self._gate.acting(self.who, headers.get(HEADER), self._peer)
 
     async def admit(self, request: Any) -> None:
         """Raise ForbiddenError unless the caller may make the call. Sets ``caller`` for the handlers."""
         row = self.row
         part = getattr(request, row.part, None) if row is not None and row.part else request
         named = getattr(part, row.by, None) if row is not None and row.by else None
-        self.topology = str(named if named is not None else getattr(part, "name", ""))
+        self.topology = str(named if named is not None else getattr(part, "name", getattr(part, "key", "")))
         await self._gate.judge(self.who, row, self.operation, named)
         caller.set(self.who)
         is_submission = row is not None and row.part == "header" and request is not None
@@ -181,7 +193,7 @@ class Guard(grpc.aio.ServerInterceptor):
 
         async def admitted(call: _Call, request: Any, context: Any) -> Any:
             """Return the request to pass to the handler."""
-            call.identify(context.invocation_metadata())
+            await call.identify(context.invocation_metadata())
             if not streams:
                 await call.admit(request)
                 return request

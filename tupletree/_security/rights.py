@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tupletree.v1.topology_pb2 import TopologyRecord
+from tupletree.v1.topology_pb2 import BlobRecord, PastTopology, TopologyRecord
 
 Kind = Literal["user", "daemon", "worker"]
 
@@ -43,6 +43,7 @@ class Right(enum.Enum):
     CALL = "the role call or submit"
     READ = "to be allowed to see the topology"
     CHANGE = "to be its owner, in its topology.users, or an administrator"
+    WRITE_STATE = "to be a user who is its owner, in its topology.users, or an administrator"
     ADMIN = "to be an administrator"
     DAEMON = "to be a daemon of this cluster"
     WORKER = "to be a worker of the topology"
@@ -50,15 +51,18 @@ class Right(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller, as stated by a verified token."""
+    """A caller, as stated by a verified token. ``through``: the program that calls in this user's name; "" for none."""
 
     name: str
     kind: Kind
     roles: frozenset[str] = frozenset()
     topology: str = ""  # of a worker
+    through: str = ""
 
     @property
     def sentence(self) -> str:
+        if self.through:
+            return f"user '{self.name}' through '{self.through}'"
         if self.kind == "worker":
             return f"a worker of topology {self.topology}"
         return f"user '{self.name}'" if self.kind == "user" else f"the {self.name}"
@@ -66,7 +70,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """The access list of a topology. ``label``: the topology's name in error messages."""
+    """The access list of a topology or a blob. ``label``: its name in error messages."""
 
     label: str
     owner: str
@@ -78,8 +82,9 @@ class Acl:
 class Row:
     """The required right of one call or page.
 
-    ``by``: the field with which a request names its topology: "name", "topology_id" or "port" (of a supervisor's slot),
-    in the request itself or in ``part``, a part of the first message; for paths see nimbus/web/endpoint.py.
+    ``by``: the field with which a request names its topology, "name", "topology_id" or "port" (of a supervisor's slot),
+    or its blob, "key": in the request itself or in ``part``, a part of the first message; for paths see
+    nimbus/web/endpoint.py.
     ``mutates``: the call is written to the audit log.
     """
 
@@ -100,6 +105,16 @@ def acl_of(record: TopologyRecord) -> Acl:
     return Acl(label, record.owner, users, readers)
 
 
+def acl_of_past(entry: PastTopology) -> Acl:
+    """Return the access list of a removed topology, as it was at its removal."""
+    return Acl(f"'{entry.name}'", entry.owner, frozenset(entry.users), frozenset(entry.readers))
+
+
+def acl_of_blob(record: BlobRecord) -> Acl:
+    """Return the access list of a blob."""
+    return Acl(f"'{record.key}'", record.owner, frozenset(record.users), frozenset(record.readonly_users))
+
+
 def refusal(
     who: Principal | None, row: Row | None, operation: str, admins: Collection[str], topology: Acl | str | None = None
 ) -> str | None:
@@ -116,7 +131,8 @@ def refusal(
         return f"{operation} requires a token, and none was sent (set security.token)"
     if _has(who, row.right, admins, topology):
         return None
-    return f"{who.sentence} may not {operation}{_what(row, topology)}: the caller needs {row.right.value}"
+    needed = _OF_BLOBS.get(row.right, row.right.value) if row.by == "key" else row.right.value
+    return f"{who.sentence} may not {operation}{_what(row, topology)}: the caller needs {needed}"
 
 
 def may_read(who: Principal | None, admins: Collection[str], topology: Acl) -> bool:
@@ -130,8 +146,10 @@ def may_read_all(who: Principal | None, admins: Collection[str]) -> bool:
 
 
 def is_admin(who: Principal, admins: Collection[str]) -> bool:
-    """True if a token has administrator rights. An administrator's read-only token has none."""
-    return who.kind == "user" and (ADMIN in who.roles or (SUBMIT in who.roles and who.name in admins))
+    """True if a token has administrator rights. An administrator's read-only token has none, nor has impersonation."""
+    return (
+        who.kind == "user" and not who.through and (ADMIN in who.roles or (SUBMIT in who.roles and who.name in admins))
+    )
 
 
 def _has(who: Principal, right: Right, admins: Collection[str], topology: Acl | str | None) -> bool:
@@ -160,7 +178,7 @@ def _user_has(who: Principal, right: Right, acl: Acl | None) -> bool:
             if who.roles == {METRICS}:
                 return False
             return READ in who.roles or (acl is not None and who.name in {acl.owner, *acl.users, *acl.readers})
-        case Right.CHANGE:
+        case Right.CHANGE | Right.WRITE_STATE:
             return SUBMIT in who.roles and acl is not None and who.name in {acl.owner, *acl.users}
         case _:
             return False
@@ -169,10 +187,16 @@ def _user_has(who: Principal, right: Right, acl: Acl | None) -> bool:
 def _what(row: Row, topology: Acl | str | None) -> str:
     if not row.by:
         return ""
+    what = "blob" if row.by == "key" else "topology"
     if topology is None:
-        return " a topology that does not exist or that the caller may not see"
-    return f" topology {topology.label if isinstance(topology, Acl) else topology}"
+        return f" a {what} that does not exist or that the caller may not see"
+    return f" {what} {topology.label if isinstance(topology, Acl) else topology}"
 
+
+_OF_BLOBS: Final = {
+    Right.READ: "to be allowed to read the blob",
+    Right.CHANGE: "to be its owner, among its users, or an administrator",
+}
 
 _HEALTH: Final = "/grpc.health.v1.Health/"
 _NIMBUS: Final = "/tupletree.v1.Nimbus/"
@@ -200,11 +224,22 @@ CALLS: Final[dict[str, Row]] = {
     _NIMBUS + "RestartWorker": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "GetConfiguration": Row(Right.KNOWN),  # passwords are masked
     _NIMBUS + "ListTopologies": Row(Right.KNOWN),  # filtered by the user's rights
+    _NIMBUS + "ListPastTopologies": Row(Right.KNOWN),  # likewise
     _NIMBUS + "DescribeTopology": Row(Right.READ, by="name"),
+    _NIMBUS + "DescribeAutoscaling": Row(Right.READ, by="name"),
     _NIMBUS + "ReadState": Row(Right.READ, by="name"),
+    _NIMBUS + "LocateState": Row(Right.READ, by="name"),
+    _NIMBUS + "MeasureStates": Row(Right.READ, by="name"),
+    _NIMBUS + "WriteState": Row(Right.WRITE_STATE, by="name", mutates=True),
     _NIMBUS + "HoldCheckpoints": Row(Right.CHANGE, by="name", mutates=True),
     _NIMBUS + "DescribeCluster": Row(Right.KNOWN),
     _NIMBUS + "DescribeHealth": Row(Right.KNOWN),  # topologies are filtered by the user's rights
+    _NIMBUS + "PutBlob": Row(Right.SUBMIT, part="header", mutates=True),
+    _NIMBUS + "UpdateBlob": Row(Right.CHANGE, by="key", part="header", mutates=True),
+    _NIMBUS + "DeleteBlob": Row(Right.CHANGE, by="key", mutates=True),
+    _NIMBUS + "ListBlobs": Row(Right.KNOWN),  # filtered by the user's rights
+    _NIMBUS + "DescribeBlob": Row(Right.READ, by="key"),
+    _NIMBUS + "FetchBlob": Row(Right.READ, by="key"),
     _NIMBUS + "FetchBundle": Row(Right.DAEMON),
     _NIMBUS + "ReportWorker": Row(Right.WORKER, by="topology_id"),
     _SUPERVISOR + "Wake": Row(Right.DAEMON),
@@ -217,11 +252,15 @@ CALLS: Final[dict[str, Row]] = {
     _SUPERVISOR + "DumpStacks": Row(Right.CHANGE, by="topology_id", mutates=True),
     _SUPERVISOR + "RestartWorker": Row(Right.CHANGE, by="port", mutates=True),
     _ACKER + "Track": Row(Right.WORKER, by="topology_id", part="hello"),
+    _ACKER + "TrackTrees": Row(Right.CALL),  # the acker checks the users of the namespace
     _ACKER + "DescribeLedger": Row(Right.KNOWN),
     _ACKER + "DropTopology": Row(Right.DAEMON),
     _WORKER + "Transfer": Row(Right.WORKER, by="topology_id", part="hello"),
     _WORKER + "ReadState": Row(Right.WORKER, by="topology_id"),  # nimbus signs for the topology
+    _WORKER + "WriteState": Row(Right.WORKER, by="topology_id"),  # likewise
+    _WORKER + "MeasureStates": Row(Right.WORKER, by="topology_id"),  # likewise
     _WORKER + "HoldCheckpoints": Row(Right.WORKER, by="topology_id"),  # likewise
+    _WORKER + "DumpMemory": Row(Right.WORKER, by="topology_id"),  # the supervisor signs for the topology
     _DRPC + "Call": Row(Right.CALL),
     _DRPC + "Execute": Row(Right.CALL),
     _DRPC + "Serve": Row(Right.WORKER, by="topology_id", part="hello"),
@@ -236,5 +275,6 @@ PAGES: Final[dict[str, Row]] = {
     "/ledger": Row(Right.KNOWN),
     "/functions": Row(Right.KNOWN),
     "/drpc/": Row(Right.CALL),
+    "/states/questions": Row(Right.OPEN),  # the worker checks a ticket of nimbus
 }
 """Rows of every daemon's small HTTP server, by path."""

@@ -81,10 +81,14 @@ class Keyring:
             claims["roles"] = sorted(roles)
         if topology:
             claims["topology"] = topology
-        candidates = self._keys_of(kid)
+        return str(jwt.encode(claims, self.signing_key(kid), ALGORITHM, headers={"kid": kid}))
+
+    def signing_key(self, kid: str) -> bytes:
+        """Return the key with that kid that signs. Raises ConfigError if this process does not hold it."""
+        candidates = self.keys_of(kid)
         if not candidates:
             raise ConfigError("signing a token requires the cluster's secret (security.secret.file)")
-        return str(jwt.encode(claims, candidates[0], ALGORITHM, headers={"kid": kid}))
+        return candidates[0]
 
     def verify(self, token: str) -> Principal:
         """Return the bearer of a token. Raises UnauthenticatedError, disclosing no more than necessary."""
@@ -107,7 +111,7 @@ class Keyring:
         except (jwt.InvalidTokenError, UnicodeEncodeError):
             raise UnauthenticatedError("the token is malformed") from None
         # No key has an unprintable name; an unpaired surrogate, valid in JSON, could not even be encoded.
-        candidates = self._keys_of(kid) if isinstance(kid, str) and kid.isprintable() else []
+        candidates = self.keys_of(kid) if isinstance(kid, str) and kid.isprintable() else []
         if not candidates:
             raise UnauthenticatedError("the token is signed with a key that is not accepted here")
         for number, key in enumerate(candidates, start=1):
@@ -133,7 +137,7 @@ class Keyring:
                 return _principal(claims, str(kid)), float(claims["exp"])
         raise AssertionError("unreachable: the last key decides")
 
-    def _keys_of(self, kid: str) -> list[bytes]:
+    def keys_of(self, kid: str) -> list[bytes]:
         """Return the keys with that kid, the signing key first."""
         if self.secret is None:
             return [self.keys[kid]] if kid in self.keys else []

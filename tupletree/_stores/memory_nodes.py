@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from tupletree._stores.nodes import Check, Create, Delete, Node, Put, Write, check_size, next_version
+from tupletree._stores.nodes import Check, Create, Delete, Node, Put, StateStore, Write, check_size, next_version
 from tupletree.errors import ConflictError, UsageError
 
 
@@ -86,15 +86,18 @@ def _missing(path: str, nodes: dict[str, Node]) -> list[str]:
     return missing
 
 
-_registered: dict[str, MemoryStore] = {}  # by root
+_registered: dict[str, StateStore] = {}  # by root
 
 
-def register(root: str) -> None:
-    """Create the store of a LocalCluster. ``root`` is the cluster's ``transactional.zookeeper.root``."""
-    _registered[root] = MemoryStore()
+def register(root: str, store: StateStore | None = None) -> None:
+    """Create the store of a LocalCluster. ``root`` is the cluster's ``transactional.zookeeper.root``.
+
+    ``store``: the one to register instead of a new MemoryStore.
+    """
+    _registered[root] = MemoryStore() if store is None else store
 
 
-def registered(root: str) -> MemoryStore:
+def registered(root: str) -> StateStore:
     """Return the store registered under ``root``. UsageError if there is none."""
     if root not in _registered:
         raise UsageError("zookeeper.servers names no server, and the topology does not run in a LocalCluster")

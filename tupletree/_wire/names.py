@@ -2,6 +2,11 @@
 
 from __future__ import annotations  # pure
 
+from typing import Final
+
+TREES_PREFIX: Final = "$trees/"
+"""Begins the topology id under which an acker keeps the ledger of a namespace of trees."""
+
 
 def topology_name(topology_id: str) -> str:
     """Return the name of a topology, given its id. Nimbus forms the id by appending a number and the time."""

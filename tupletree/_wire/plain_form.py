@@ -25,6 +25,7 @@ import base64
 import binascii
 import datetime as dt
 import decimal
+import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
@@ -116,7 +117,9 @@ def _extension(depth: int, code: int, data: bytes) -> Any:
         return _Tagged({"$tuple": _items(_unpack(depth + 1, data))})
     if code == _SET:
         is_frozen, items = _unpack(depth + 1, data)
-        return _Tagged({"$frozenset" if is_frozen else "$set": _items(items)})
+        # In an order of their forms: equal sets look alike, though they were encoded in any order.
+        forms = sorted(_items(items), key=lambda form: json.dumps(form, sort_keys=True))
+        return _Tagged({"$frozenset" if is_frozen else "$set": forms})
     if code == _MARKED:
         name, *fields = _unpack(depth + 1, data)
         return _Tagged({"$value": str(name), "fields": _items(fields)})

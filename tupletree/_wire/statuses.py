@@ -70,6 +70,12 @@ def source_of(status: Mapping[str, Any]) -> str:
     return next((str(status[key]) for key in ("queue", "log", "stream") if status.get(key)), "")
 
 
+def lag_of(kind: str, statuses: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the lag of one source, as its tasks report it: of the same queue, or of their partitions of a log."""
+    known = [lag for one in statuses if isinstance(lag := one.get("lag"), int)]
+    return (max if kind == "queue" else sum)(known) if known else None
+
+
 def within(limit: int, statuses: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield the statuses, with task ids, that are small enough and together fit into ``limit`` bytes."""
     for task_id, text in statuses:

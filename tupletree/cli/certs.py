@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from pathlib import Path
@@ -26,10 +27,10 @@ _UNITS: Final = {"m": 60.0, "h": 3600.0, "d": _DAY_S}
 @click.option(
     "--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Validity of the certificates."
 )
-@click.option("--renew", is_flag=True, help="Renew the cluster's certificate, signed by the existing authority.")
+@click.option("--renew", is_flag=True, help="Renew the certificates, signed by the existing authority.")
 @json_option
 def certs(directory: str, hosts: tuple[str, ...], days: int, renew: bool, as_json: bool) -> None:
-    """Create a private authority, certificates for the cluster and for clients, and the secret that signs tokens.
+    """Create a private authority, certificates for daemons, workers and clients, and the secret that signs tokens.
 
     The command keeps existing files. Run it again to add hosts, or with --renew before the certificate expires. The
     certificates always include this machine's loopback addresses. The command is meant for trials and small clusters:
@@ -82,7 +83,7 @@ def token() -> None:
     "--role",
     "roles",
     multiple=True,
-    type=click.Choice(["read", "submit", "admin", "metrics"]),
+    type=click.Choice(["read", "submit", "admin", "call", "metrics"]),
     help="Role of the token; may be repeated. Default: none, so the user sees only shared topologies.",
 )
 @click.option(
@@ -99,6 +100,7 @@ def issue(
     read       see every topology, its logs and metrics
     submit     submit topologies, and change the user's own and those that list the user in topology.users
     admin      everything
+    call       call functions of DRPC, and use namespaces of trees
     metrics    read /metrics, of workers too; for Prometheus
 
     A token cannot be revoked before it expires, except by a new secret: prefer short lifetimes.
@@ -130,9 +132,12 @@ def issue(
 def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Show a token's claims and its validity. Default: the token of the configuration (security.token).
 
-    Without the cluster's secret the command shows only the claims. Exit status 1 if the token is not valid.
+    A token of security.oidc.issuer is shown with the user and the roles that it has in this cluster. Without the
+    cluster's secret the command shows only the claims. Exit status 1 if the token is not valid.
     """
     from tupletree._security.current import Security, daemon_keyring
+    from tupletree._security.oidc import OidcSettings
+    from tupletree._security.oidc_tokens import OidcVerifier
     from tupletree._security.tokens import unverified
     from tupletree.config import load
     from tupletree.errors import UnauthenticatedError
@@ -145,16 +150,22 @@ def show(text: str | None, conf_path: str | None, overrides: tuple[str, ...], as
         text = source()
     claims: dict[str, Any] = dict(unverified(text))
     verdict = "not verified: the cluster's secret is not configured here"
-    if conf.get("security.secret.file"):
-        try:
+    oidc = OidcSettings.from_conf(conf)
+    try:
+        if oidc is not None and (verifier := OidcVerifier(oidc)).is_for(text):
+            caller = asyncio.run(verifier.verify(text))
+            claims |= {"kind": caller.kind, "sub": caller.name, "roles": sorted(caller.roles)}
+            verdict = "valid"
+        elif conf.get("security.secret.file"):
             daemon_keyring(conf).verify(text)
             verdict = "valid"
-        except UnauthenticatedError as error:
-            verdict = str(error)
+    except UnauthenticatedError as error:
+        verdict = str(error)
     if as_json:
         print_json({**claims, "verdict": verdict})
     else:
-        click.echo(f"{claims.get('kind')} {claims.get('sub')}, roles: {', '.join(claims.get('roles', [])) or 'none'}")
+        kind, roles = claims.get("kind", "user"), claims.get("roles", [])
+        click.echo(f"{kind} {claims.get('sub')}, roles: {', '.join(map(str, roles)) or 'none'}")
         click.echo(f"for the cluster '{claims.get('aud')}', until {clock(float(claims.get('exp', 0)))}")
         click.echo(verdict)
     return 0 if verdict == "valid" or verdict.startswith("not verified") else 1

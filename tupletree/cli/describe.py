@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tupletree.cli.autoscale import last_line
 from tupletree.cli.config_topology import changed_lines, settings_of
 from tupletree.cli.figures import component_figures
 from tupletree.cli.list import summary_dict
 from tupletree.cli.options import client_options, json_option, name_argument
 from tupletree.cli.output import clock, count, duration, message_dict, millis, print_json, print_table
 from tupletree.cli.record import waits_for
+from tupletree.cli.resources import needs_line
 from tupletree.cli.statuses import status_dicts, status_lines
 
 if TYPE_CHECKING:
-    from tupletree.client import NimbusClient, TopologyDescription, TopologyVersion
+    from tupletree.client import AutoscaleChange, NimbusClient, TopologyDescription, TopologyVersion
 
 
 @click.command("describe")
@@ -37,6 +39,9 @@ def command(client: NimbusClient, name: str, as_json: bool) -> None:
         print_json(described)
     else:
         _print(described)
+        if described["is_placed_by_resources"]:
+            for component, needs in sorted(reply.summary.record.needs.items()):
+                click.echo(needs_line(component, needs))
 
 
 def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
@@ -44,9 +49,12 @@ def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
     return {
         **summary_dict(reply.summary),
         "unscheduled": reply.unscheduled,
+        "needs": {name: message_dict(one.raw) for name, one in reply.summary.record.needs.items()},
+        "is_placed_by_resources": any(one.memory_mb for one in reply.assignment.workers),
         "conf": reply.summary.record.conf,
         "version": reply.summary.record.version,
         "previous_version": _number(reply.summary.record.previous),
+        "autoscaled": _message(reply.summary.record.autoscaled),
         "is_starting_update": bool(reply.summary.record.trial_began_unix_s),
         "changed_conf": [one for one in settings_of(reply.summary.record) if "submitted" in one or "pending" in one],
         "components": [component_figures(component) for component in reply.components],
@@ -61,6 +69,10 @@ def describe_dict(reply: TopologyDescription) -> dict[str, Any]:
         "assignment_version": reply.assignment.version,
         "errors": [message_dict(error.raw) for error in reply.errors],
     }
+
+
+def _message(change: AutoscaleChange | None) -> dict[str, Any] | None:
+    return None if change is None else message_dict(change.raw)
 
 
 def _number(version: TopologyVersion | None) -> int | None:
@@ -84,7 +96,8 @@ def _print(topology: dict[str, Any]) -> None:
         click.echo(
             f"version {topology['version']}{state}; 'tupletree rollback {topology['name']}' goes back to {before}"
         )
-    for line in changed_lines(topology["changed_conf"]):
+    scaled = topology["autoscaled"]
+    for line in (*([] if scaled is None else [last_line(scaled)]), *changed_lines(topology["changed_conf"])):
         click.echo(line)
     if topology["unscheduled"]:
         click.echo(f"not fully scheduled: {topology['unscheduled']}")

@@ -14,16 +14,18 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tupletree._address import split_address, with_port
+from tupletree._coord.tls import open_socket, tls_of
 from tupletree._devcluster.foreground import check_ports
 from tupletree._devcluster.plan import Size, plan_with_fixed_ports
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
+from tupletree._security.tls import Tls
 from tupletree.cli.doctor_machine import Finding
 from tupletree.cli.options import connect
 from tupletree.cli.version import cluster_sentence, cluster_versions
 from tupletree.config import load, load_explicit
-from tupletree.errors import TupletreeError, UnavailableError
+from tupletree.errors import ConfigError, TupletreeError, UnavailableError
 
 if TYPE_CHECKING:
     from tupletree.client import ClusterDescription
@@ -90,10 +92,15 @@ def _clock(cluster: ClusterDescription, conf: Mapping[str, Any]) -> Iterator[Fin
 
 
 def _zookeeper(conf: Mapping[str, Any], is_asked_for: bool) -> Iterator[Finding]:
+    try:
+        tls = tls_of(conf)
+    except ConfigError as error:
+        yield Finding("zookeeper", "problem", str(error), "`tupletree config list zookeeper.tls` explains the files")
+        return
     for server in conf["zookeeper.servers"]:
         address = with_port(server, conf["zookeeper.port"])
         try:
-            socket.create_connection(split_address(server, conf["zookeeper.port"]), TIMEOUT_S).close()
+            _reach_zookeeper(split_address(server, conf["zookeeper.port"]), tls)
         except OSError as error:
             sentence = (
                 f"{address} cannot be reached from here: {error.strerror or error}; daemons need it, commands do not"
@@ -102,6 +109,14 @@ def _zookeeper(conf: Mapping[str, Any], is_asked_for: bool) -> Iterator[Finding]
             yield Finding("zookeeper", "problem" if is_asked_for else "warning", sentence, advice)
         else:
             yield Finding("zookeeper", "ok", f"{address} accepts connections")
+
+
+def _reach_zookeeper(address: tuple[str, int], tls: Tls | None) -> None:
+    """Connect, over TLS where that is configured. Raises OSError."""
+    if tls is None:
+        socket.create_connection(address, TIMEOUT_S).close()
+    else:
+        open_socket(tls, address, address[0], TIMEOUT_S).close()
 
 
 def _drpc(conf: Mapping[str, Any]) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def command(
     if not shown:
         click.echo("no errors")
     for one in shown:
-        _print(one, with_traceback)
+        print_error(one, with_traceback)
     if len(found) > len(shown):
         more = len(found) - len(shown)
         click.echo(f"{more} more error{'' if more == 1 else 's'}; show all with --all")
@@ -76,7 +76,8 @@ def _as_dict(one: Complaint) -> dict[str, Any]:
     }
 
 
-def _print(one: Complaint, with_traceback: bool) -> None:
+def print_error(one: Complaint, with_traceback: bool) -> None:
+    """Print an error on one line, and its traceback below."""
     error = one.latest
     tasks = ",".join(map(str, one.tasks))
     times = f" {one.count} times since {clock(one.first_unix_s)}" if one.count > 1 else ""

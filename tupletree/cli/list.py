@@ -47,9 +47,14 @@ def command(client: NimbusClient, as_json: bool) -> None:
         if topology["status"] == "active" and topology["workers_ready"] < topology["workers"]:
             click.echo(
                 f"{topology['name']}: {topology['workers_ready']} of {topology['workers']} workers are ready; if this "
-                f"stays so, 'tupletree errors {topology['name']}' says why",
+                f"stays so, 'tupletree {command_with_reason(topology)} {topology['name']}' says why",
                 err=True,
             )
+
+
+def command_with_reason(topology: dict[str, Any]) -> str:
+    """``errors`` if workers run that are not ready; ``describe`` if workers lack a place."""
+    return "errors" if topology["workers_ready"] < topology["workers_used"] else "describe"
 
 
 def summary_dict(summary: TopologySummary) -> dict[str, Any]:

@@ -41,6 +41,13 @@ LOOK_EVERY_S = 0.25
     show_default=True,
     help="Maximum run time; 0: until interrupted.",
 )
+@click.option(
+    "--blob",
+    "blobs",
+    multiple=True,
+    metavar="KEY=FILE",
+    help="The file of a blob that topology.blobstore.map names; may be repeated.",
+)
 @json_option
 @conf_options
 @click.pass_context
@@ -51,6 +58,7 @@ def command(
     env_filter: bool,
     name: str | None,
     seconds: float,
+    blobs: tuple[str, ...],
     as_json: bool,
     conf_path: str | None,
     overrides: tuple[str, ...],
@@ -77,7 +85,9 @@ def command(
 
     topology, brought, stem = load_topology(file, filter_file, env_filter)
     conf = topology_conf(brought, conf_path, overrides)
-    is_whole, last = _run_and_report(check_topology_name(name or stem), topology, conf, seconds, as_json)
+    is_whole, last = _run_and_report(
+        check_topology_name(name or stem), topology, conf, seconds, as_json, _files_of(blobs)
+    )
     if not is_whole and context.get_parameter_source("seconds") is ParameterSource.DEFAULT:
         click.echo(
             f"stopped after {seconds:g} s, before the end of all sources; --seconds 0 goes on until then", err=True
@@ -86,7 +96,7 @@ def command(
 
 
 def _run_and_report(
-    name: str, topology: Topology, conf: Mapping[str, Any], seconds: float, as_json: bool
+    name: str, topology: Topology, conf: Mapping[str, Any], seconds: float, as_json: bool, blobs: Mapping[str, str]
 ) -> tuple[bool, LastLine]:
     """Run a topology and print what it did. Return true if it ended by itself, and the last line."""
     from tupletree.cli.local_results import last_line, users_states
@@ -98,7 +108,7 @@ def _run_and_report(
         emitted[component, stream, threading.get_ident()] += 1  # one counter per thread: += is not atomic
 
     started_s = time.monotonic()
-    with LocalCluster() as cluster:
+    with LocalCluster(blobs=blobs) as cluster:
         cluster.submit(name, topology, conf, observer=observe)
         is_whole = _run(cluster, name, seconds, emitted, as_json)
         elapsed_s = time.monotonic() - started_s
@@ -106,6 +116,17 @@ def _run_and_report(
         last = last_line(topology, _by_component(emitted), cluster.counts(name), cluster.statuses(name), errors)
     _report(name, elapsed_s, emitted, errors, states, as_json)
     return is_whole, last
+
+
+def _files_of(blobs: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of blobs, by key. Raises click.UsageError."""
+    found = {}
+    for given in blobs:
+        key, separator, file = given.partition("=")
+        if not key or not separator or not file:
+            raise click.UsageError(f"--blob takes KEY=FILE, such as model=model.bin, not '{given}'.")
+        found[key] = file
+    return found
 
 
 def _end(last: LastLine) -> None:

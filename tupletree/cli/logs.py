@@ -12,8 +12,17 @@ import click
 from tupletree.cli.options import client_options, complete_components, json_option, name_argument
 from tupletree.cli.output import clock, count, message_dict, print_json, print_table
 from tupletree.cli.statuses import printable
-from tupletree.cli.workers import Following, Source, in_order, last_lines, past_sources, sources, worker_option
-from tupletree.errors import NotFoundError, UnavailableError, UsageError
+from tupletree.cli.workers import (
+    Following,
+    Source,
+    gone_sources,
+    in_order,
+    last_lines,
+    past_sources,
+    sources,
+    worker_option,
+)
+from tupletree.errors import ForbiddenError, NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from tupletree.client import LogFile, LogMatch, NimbusClient, SearchEnd
@@ -93,7 +102,7 @@ def command(
 
     With several workers, each line starts with its worker, and the lines are sorted by time. --follow continues across
     rotated logs, restarted or moved workers, and supervisors that are temporarily unavailable. With --json, each line
-    is an object.
+    is an object. NAME may be that of a topology that was removed, or its id: see 'tupletree history'.
 
     Exit status 0 even if --search finds no match; 2 for a wrong name, pattern or file.
 
@@ -111,7 +120,10 @@ def command(
     def select() -> list[Source]:
         return _past(client, name, worker) if past else sources(client, name, worker, component)
 
-    found = select()
+    try:
+        found = select()
+    except (NotFoundError, ForbiddenError) as error:  # the latter says as well that there is no such topology
+        found = _gone(client, name, worker, follow or component is not None, error)
     if as_list:
         _list(client, found, as_json)
     elif pattern is not None:
@@ -141,7 +153,29 @@ def _past(client: NimbusClient, name: str, worker: str | None) -> list[Source]:
         raise away[0]
     _tell_away(away)
     if not found:
-        raise NotFoundError(f"topology '{name}' has no stored logs of former slots")
+        raise UsageError(f"topology '{name}' has no stored logs of former slots")
+    return found
+
+
+def _gone(
+    client: NimbusClient, name: str, worker: str | None, is_of_running: bool, error: TupletreeError
+) -> list[Source]:
+    """Return the slots with stored logs of a topology that was removed. Raises ``error`` if none is remembered."""
+    try:
+        topology, found, away = gone_sources(client, name, worker)
+    except (NotFoundError, ProtocolError):  # the latter of a nimbus of an earlier version
+        raise error from None
+    if is_of_running:
+        raise UsageError(f"topology '{name}' was removed: omit --follow and --component")
+    if not found and away:
+        raise away[0]
+    _tell_away(away)
+    if not found and worker is not None:
+        raise NotFoundError(f"no supervisor has logs of a worker {worker} of topology {topology.id}")
+    if not found:
+        raise NotFoundError(
+            f"no supervisor has logs of topology {topology.id} any more (supervisor.logs.retention.secs)"
+        )
     return found
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--rate", type=click.IntRange(1, 1000), default=100, show_default=True, help="Samples per second.")
 @click.option("-o", "--output", metavar="FILE", help="Output file; default: a new file in this directory.")
 @click.option("--stacks", is_flag=True, help="Print the current stack of each thread instead.")
+@click.option("--memory", is_flag=True, help="Count the objects in the worker's memory by type instead.")
 @json_option
 @client_options
 def command(
@@ -50,6 +51,7 @@ def command(
     rate: int,
     output: str | None,
     stacks: bool,
+    memory: bool,
     as_json: bool,
 ) -> None:
     """Profile a worker of a topology and write the result to a file: by default a flame graph.
@@ -57,6 +59,9 @@ def command(
     The worker keeps running. Its supervisor samples it from outside with py-spy, so a hanging worker can be profiled
     too. If the kernel does not allow this, the command prints the reason. The supervisor keeps the newest profiles
     beside the worker's log (tupletree logs NAME --list).
+
+    --memory writes what fills the worker's memory: the types of the objects with their numbers and sizes, and the
+    largest objects. The worker counts for at most 30 seconds, in which its other threads are slower.
 
     Default for the slot: the topology's only worker. Exit status 1 if the worker cannot be profiled, 2 if it is not
     found.
@@ -66,7 +71,10 @@ def command(
       tupletree profile word_count 6700
       tupletree profile word_count 6700 --seconds 60 --format speedscope -o words.json
       tupletree profile word_count 6700 --stacks
+      tupletree profile word_count 6700 --memory
     """
+    if stacks and memory:
+        raise UsageError("--stacks and --memory are two commands: give one of them")
     source = one_source(client, name, worker)
     if stacks:
         text = client.dump_stacks(source.supervisor, source.topology_id, source.port)
@@ -77,11 +85,12 @@ def command(
         return
     if output is not None and os.path.isdir(output):
         raise UsageError(f"{output} is a directory; --output takes the name of a file")
-    path, size = _fetch(client, source, seconds, kind, rate, output)
+    path, size = _fetch(client, source, seconds, "memory" if memory else kind, rate, output)
     if as_json:
         print_json({"name": name, "worker": source.worker, "file": path, "bytes": size})
     else:
-        click.echo(f"{path}: {size:,} bytes, {seconds:g} s of worker {source.worker}")
+        what = "the memory" if memory else f"{seconds:g} s"
+        click.echo(f"{path}: {size:,} bytes, {what} of worker {source.worker}")
 
 
 def _fetch(

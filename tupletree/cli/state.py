@@ -19,8 +19,10 @@ from tupletree.cli.options import (
     nimbus_option,
 )
 from tupletree.cli.output import print_json, print_table
+from tupletree.cli.state_sizes import sizes_command
+from tupletree.cli.state_writes import delete_command, import_command, key_of_text, put_command
 from tupletree.cli.statuses import printable
-from tupletree.errors import NotFoundError, UsageError
+from tupletree.errors import NotFoundError
 
 if TYPE_CHECKING:
     from tupletree.client import NimbusClient, StateAnswer, StateEntry
@@ -30,15 +32,30 @@ _MAX_CELL: Final = 100
 Command = Callable[..., Any]
 
 
-@click.group("state", invoke_without_command=False)
+class _StateGroup(click.Group):
+    """A group whose subcommand, and the component before it, may be left out: then sizes are shown."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = 0
+        while named < min(len(args), 3) and not args[named].startswith("-"):
+            named += 1
+        if 1 <= named < 3 and not ctx.resilient_parsing:
+            args = [*args[:named], *[""] * (2 - named), sizes_command.name or "", *args[named:]]
+        return super().parse_args(ctx, args)
+
+
+@click.group("state", cls=_StateGroup, no_args_is_help=False, subcommand_metavar="[COMMAND [ARGS]...]")
 @name_argument
-@click.argument("component", shell_complete=complete_components)
+@click.argument("component", metavar="[COMPONENT]", shell_complete=complete_components)
 @click.pass_context
 def command(ctx: click.Context, name: str, component: str) -> None:
-    """Show or export the values that the tasks of a stateful component keep.
+    """Show, export or change the values that the tasks of a stateful component keep, and show how much there is.
+
+    Without a command, keys, bytes and skew are shown: of the tasks of COMPONENT, or without it of each component.
 
     The values are those of the last checkpoint, unless --live is given. The workers of the component answer, so the
     topology must run; --direct reads the store of the states instead, also when the topology is down or gone.
+    Changes are made by the tasks themselves, between two batches of tuples, and are part of the next checkpoint.
 
     A key is a text. With --json-keys it is JSON: 5 is a number, "5" a text, ["a", 1] a tuple, {"$bytes": "AAE="}
     bytes in base64. TASK is the index of the task in its component: several tasks can have a key if its tuples are not
@@ -46,11 +63,16 @@ def command(ctx: click.Context, name: str, component: str) -> None:
 
     \b
     Examples:
+      tupletree state words                                 keys, bytes and skew by component
+      tupletree state words count                           the same by task
       tupletree state words count get apple pear
       tupletree state words count get apple --live          uncommitted, as the bolt has it now
       tupletree state words join get --json-keys '["apple", 5]'
       tupletree state words count list --limit 20
       tupletree state words count export counts.parquet     all entries, of one checkpoint
+      tupletree state words count put apple 5
+      tupletree state words count delete pear plum
+      tupletree state words count import counts.parquet
       tupletree state words count get apple --direct -c topology.state.provider=redis \\
           -c 'topology.state.provider.config={"url": "redis://127.0.0.1:6379/0"}'
     """
@@ -82,7 +104,7 @@ def get_command(
     """Show the values of keys."""
     if live and where["direct"]:
         raise click.UsageError("--live asks the running tasks, and --direct the store: give one of them.")
-    wanted = [_parsed(key) if json_keys else key for key in keys]
+    wanted = [key_of_text(key) if json_keys else key for key in keys]
     with _opened(place[0], **where) as states:
         answer = states.get(*place, *wanted, live=True) if live else states.get(*place, *wanted)
     found = {_hashable(one.key) for one in answer.entries}
@@ -130,6 +152,10 @@ def export_command(place: tuple[str, str], /, client: NimbusClient, file: str, a
     click.echo(f"{count:,} entries of checkpoint {txid} are in {file}")
 
 
+for one in (sizes_command, put_command, delete_command, import_command):
+    command.add_command(one)
+
+
 @contextmanager
 def _opened(
     name: str, direct: bool, seeds: str | None, conf_path: str | None, overrides: tuple[str, ...]
@@ -153,17 +179,6 @@ def _opened(
             if "there is no topology" not in str(error):
                 raise
             raise NotFoundError(f"{error}; --direct reads what a topology '{name}' left in its store") from None
-
-
-def _parsed(text: str) -> Any:
-    from tupletree._wire.plain_form import key_of
-
-    try:
-        return key_of(json.loads(text))
-    except (ValueError, RecursionError):
-        raise UsageError(
-            f"with --json-keys a key is JSON, and {text[:100]!r} is not: a text has quotes in it"
-        ) from None
 
 
 def _hashable(key: Any) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_CLIENT_KEYS: Final = frozenset(
+    ("security.as.user", "security.token", "security.token.file", "tls.ca", "tls.cert", "tls.key")
+)
 
 
 def file_options(function: F) -> F:
@@ -122,14 +126,18 @@ def topology_conf(brought: Mapping[str, Any], conf_path: str | None, overrides: 
 
     given = parse_overrides(overrides)
     for key in given.keys() - topology_part(given).keys():
-        if not key.startswith("nimbus."):
+        if not _is_of_client(key):
             raise ConfigError(f"configuration key '{key}' belongs to the cluster; a topology cannot set it")
     return {**topology_part(load_explicit(conf_path)), **brought, **topology_part(given)}
 
 
 def client_overrides(overrides: tuple[str, ...]) -> tuple[str, ...]:
     """The ``-c`` options that the client itself understands."""
-    return tuple(override for override in overrides if override.startswith("nimbus."))
+    return tuple(override for override in overrides if _is_of_client(override.partition("=")[0].strip()))
+
+
+def _is_of_client(key: str) -> bool:
+    return key.startswith("nimbus.") or key in _CLIENT_KEYS
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -14,7 +14,7 @@ import click
 from tupletree.errors import NotFoundError, TupletreeError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    from tupletree.client import LogChunk, NimbusClient, TopologyDescription
+    from tupletree.client import LogChunk, NimbusClient, PastTopology, TopologyDescription
 
 _RETRY_S: Final = 1.0
 _REFRESH_S: Final = 2.0
@@ -84,9 +84,23 @@ def past_sources(
 ) -> tuple[list[Source], list[UnavailableError]]:
     """Return the slots with stored logs that the topology no longer uses, and the errors of unavailable supervisors."""
     reply = client.describe(name)
-    topology_id = reply.summary.record.id
     present = {(one.host, one.port) for one in reply.assignment.workers}
-    found, away = set(), []
+    return _stored_sources(client, reply.summary.record.id, worker, present)
+
+
+def gone_sources(
+    client: NimbusClient, name: str, worker: str | None = None
+) -> tuple[PastTopology, list[Source], list[UnavailableError]]:
+    """Return the last removed topology with a name or id, and its slots as ``past_sources``. Raises NotFoundError."""
+    topology = client.history(name)[0]
+    return topology, *_stored_sources(client, topology.id, worker, set())
+
+
+def _stored_sources(
+    client: NimbusClient, topology_id: str, worker: str | None, present: Container[tuple[str, int]]
+) -> tuple[list[Source], list[UnavailableError]]:
+    found: set[Source] = set()
+    away: list[UnavailableError] = []
     for supervisor in client.cluster().supervisors:
         host, address = supervisor.presence.host, supervisor.presence.address
         try:

@@ -29,7 +29,8 @@ def command(
     """Run one ZooKeeper server until Ctrl-C or SIGTERM.
 
     The server is Apache ZooKeeper, from PySpark's jars; it needs Java 17 or newer. Its data survives a restart. One
-    server is enough for development; in production set the key zookeeper.servers to an ensemble.
+    server is enough for development; in production set the key zookeeper.servers to an ensemble. With zookeeper.tls.ca,
+    .cert and .key it accepts TLS connections only, from clients with a certificate of the same authority.
 
     \b
     Examples:
@@ -43,6 +44,7 @@ def command(
 def _serve(
     port: int | None, directory: str | None, conf_path: str | None, overrides: tuple[str, ...], as_json: bool
 ) -> None:
+    from tupletree._coord.tls import tls_of
     from tupletree._devcluster.foreground import lock_directory, stopping_on_signals
     from tupletree._devcluster.guard import Guard
     from tupletree._devcluster.zookeeper import EmbeddedZooKeeper, refuse_open_server
@@ -52,7 +54,7 @@ def _serve(
     conf = load(conf_path, overrides)
     refuse_open_server(conf)
     data = os.path.realpath(directory or os.path.expanduser(os.path.join(conf["local.dir"], "zookeeper")))
-    server = EmbeddedZooKeeper(data, port or int(conf["zookeeper.port"]), host=str(conf["bind.host"]))
+    server = EmbeddedZooKeeper(data, port or int(conf["zookeeper.port"]), host=str(conf["bind.host"]), tls=tls_of(conf))
     stop = threading.Event()
     with contextlib.ExitStack() as stack:
         stack.enter_context(lock_directory(data))

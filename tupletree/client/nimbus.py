@@ -14,9 +14,12 @@ import grpc
 from tupletree._checkpoints.settings import SAVEPOINT, check_needs
 from tupletree._limits import MAX_NAME, shown
 from tupletree._rpc.status import from_rpc_error
+from tupletree.client.blob_calls import BlobCalls
 from tupletree.client.conf_calls import ConfCalls
 from tupletree.client.requests import request_of, seconds
+from tupletree.client.results.changes import Autoscaling
 from tupletree.client.results.cluster import ClusterDescription, ClusterHealth, LedgerDescription
+from tupletree.client.results.history import PastTopology
 from tupletree.client.results.statistics import TopologyDescription
 from tupletree.client.results.topology import LogLevel, TopologyRecord, TopologySummary
 from tupletree.client.savepoints import SavepointCalls, carried
@@ -32,7 +35,7 @@ _CALL_S: Final = 10.0
 _RESTART_S: Final = 15.0
 
 
-class NimbusClient(ConfCalls, UpdateCalls, SavepointCalls, SupervisorCalls):
+class NimbusClient(BlobCalls, ConfCalls, UpdateCalls, SavepointCalls, SupervisorCalls):
     """A connection to the cluster's leader.
 
     Args:
@@ -161,6 +164,11 @@ class NimbusClient(ConfCalls, UpdateCalls, SavepointCalls, SupervisorCalls):
         )
         return self._change(lambda stub: stub.Rebalance(request, timeout=_CALL_S))
 
+    def autoscaling(self, name: str) -> Autoscaling:
+        """Return what ``topology.autoscale`` comes to now, the next change and why. Changes nothing."""
+        request = request_of(nimbus_pb2.DescribeAutoscalingRequest, name=name)
+        return Autoscaling.of(self._call(lambda stub: stub.DescribeAutoscaling(request, timeout=_CALL_S)))
+
     def set_log_levels(
         self, name: str, levels: Mapping[str, LogLevel | topology_pb2.LogLevel], remove: Sequence[str] = ()
     ) -> TopologyRecord:
@@ -207,6 +215,16 @@ class NimbusClient(ConfCalls, UpdateCalls, SavepointCalls, SupervisorCalls):
         """Return everything the leader knows about one topology. Raises NotFoundError."""
         request = request_of(nimbus_pb2.DescribeTopologyRequest, name=name)
         return TopologyDescription.of(self._call(lambda stub: stub.DescribeTopology(request, timeout=_CALL_S)))
+
+    def history(self, name: str | None = None) -> tuple[PastTopology, ...]:
+        """Return the topologies that were removed and are remembered, the last one first.
+
+        Without a name, all of them, without errors, components and workers. With a name or id: those that have it, in
+        full, the last 20 at most. Raises NotFoundError if none has the name.
+        """
+        request = request_of(nimbus_pb2.ListPastTopologiesRequest, name=name or "")
+        reply = self._call(lambda stub: stub.ListPastTopologies(request, timeout=_CALL_S))
+        return tuple(map(PastTopology.of, reply.topologies))
 
     def cluster(self) -> ClusterDescription:
         """Return the daemons of the cluster and its used slots."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from tupletree.client.leader import LeaderCalls
 from tupletree.client.requests import request_of, seconds
-from tupletree.client.results.topology import TopologyRecord, TopologyUpdate
+from tupletree.client.results.changes import TopologyUpdate
+from tupletree.client.results.topology import TopologyRecord
 from tupletree.client.upload import AnyPath, Progress, packed, warn_of_spouts
 from tupletree.config import TopologyConf
 from tupletree.topology import Topology, check_topology_name

@@ -72,7 +72,7 @@ def packed(
             sha256=info.sha256,
             size=info.size,
             spec=topology.outline(),
-            owner=_owner(),
+            owner=owner(),
         )
         yield Upload(header, path)
 
@@ -83,7 +83,8 @@ def warn_of_spouts(topology: Topology) -> None:
         warnings.warn(sentence, stacklevel=3)
 
 
-def _owner() -> str:
+def owner() -> str:
+    """Return the user of this process, which counts where the cluster asks for no tokens."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user id without a name, common in containers

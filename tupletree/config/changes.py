@@ -11,6 +11,7 @@ from __future__ import annotations  # pure
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
+from tupletree._constraints import ISOLATE, PLACEMENT_KEYS
 from tupletree.config.keys import KEYS, TOPOLOGY_FAMILIES
 from tupletree.config.validation import validate
 from tupletree.errors import ConfigError
@@ -20,6 +21,11 @@ Change = Literal["live", "restart", "fixed", "daemon"]
 LIVE: Final = frozenset(
     {
         "topology.max.spout.pending",
+        "topology.autoscale",
+        "topology.autoscale.max.workers",
+        "topology.autoscale.up.secs",
+        "topology.autoscale.down.secs",
+        "topology.autoscale.cooldown.secs",
         "topology.tick.tuple.freq.secs",
         "topology.lost.worker.grace.ms",
         "topology.sleep.spout.wait.strategy.time.ms",
@@ -37,6 +43,7 @@ LIVE: Final = frozenset(
 RESTART: Final = frozenset(
     {
         "topology.message.timeout.secs",
+        "topology.acker.executors",
         "topology.debug",
         "topology.blocking",
         "topology.transfer.batch.size",
@@ -44,19 +51,40 @@ RESTART: Final = frozenset(
         "topology.executor.receive.buffer.size",
         "topology.executor.receive.buffer.bytes",
         "topology.disable.loadaware.messaging",
+        "topology.localityaware.higher.wait.secs",
+        "topology.localityaware.lower.wait.secs",
         "topology.tuple.max.bytes",
         "topology.shellbolt.max.pending",
         "topology.subprocess.timeout.secs",
         "topology.stats.sample.rate",
+        "topology.worker.memory.limit.mb",
         "topology.worker.timeout.secs",
         "topology.environment",
+        "topology.blobstore.map",
         "topology.testing.always.try.serialize",
+        "topology.worker.hooks",
+        "topology.auto.task.hooks",
+        "topology.event.logger.register",
     }
 )
 
+_BY_UPDATE: Final = "'tupletree update NAME FILE' changes what a topology needs, and where it may run"
+BY_UPDATE: Final = frozenset(
+    {
+        "topology.component.cpu.pcore.percent",
+        "topology.component.resources.onheap.memory.mb",
+        "topology.component.resources.map",
+        "topology.worker.max.heap.size.mb",
+        "topology.priority",
+        *PLACEMENT_KEYS,
+        ISOLATE,
+    }
+)
+"""The keys that only an update of the topology changes."""
+
 FIXED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(sorted(BY_UPDATE), _BY_UPDATE),
     "topology.workers": "use 'tupletree rebalance NAME --workers N' to change the number of workers",
-    "topology.acker.executors": "tuple trees in flight belong to a shard by the number of shards",
     "topology.enable.message.timeouts": "whether lost trees are replayed is settled at submission",
     "topology.max.task.parallelism": "the numbers of tasks are settled at submission",
     "topology.tasks": "the numbers of tasks are settled at submission",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Kind = Literal["int", "number", "bool", "str", "node", "strings", "ports", "map", "texts", "any"]
+Kind = Literal["int", "number", "bool", "str", "node", "strings", "classes", "ports", "map", "texts", "amounts", "any"]
 
 KIND_WORDS: Final[dict[str, str]] = {
     "int": "a whole number",
@@ -15,11 +15,16 @@ KIND_WORDS: Final[dict[str, str]] = {
     "str": "a string",
     "node": "an absolute path of ZooKeeper such as /tupletree",
     "strings": "a list of strings",
+    "classes": "a list of classes such as orders.hooks:Timing",
     "ports": "a list of port numbers",
     "map": "a mapping",
     "texts": "a mapping of names to strings",
+    "amounts": "a mapping of names to numbers above 0",
     "any": "a JSON value",
 }
+
+CLASS_PATTERN: Final = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+"""``module:Class``, as editors check it, too."""
 
 MAX_PORT: Final = 65535
 _MIN_S: Final = 0.01

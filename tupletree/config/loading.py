@@ -144,7 +144,7 @@ def _parse(key: Key | None, text: str) -> Any:
         return value
     if key.kind == "str" and not isinstance(value, str):
         return text.strip()
-    if key.kind == "strings" and not isinstance(value, list):
+    if key.kind in ("strings", "classes") and not isinstance(value, list):
         return [part.strip() for part in text.split(",")]
     if key.kind == "ports" and not isinstance(value, list):
         return [int(part) if part.strip().isdecimal() else part for part in text.split(",")]

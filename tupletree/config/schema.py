@@ -5,23 +5,63 @@ from __future__ import annotations  # pure
 import json
 from typing import Any, Final
 
-from tupletree import _limits
-from tupletree.config.key import Key, Kind
+from tupletree import _blobs, _constraints, _limits
+from tupletree.config.key import CLASS_PATTERN, Key, Kind
 from tupletree.config.keys import FAMILIES, FREE_FAMILIES, KEYS
 
 _TEXT: Final = {"type": "string", "minLength": 1}
+_PATH: Final = {**_TEXT, "pattern": r"^/$|^(/(?!\.{1,2}(/|$))[^/]+)+$"}
 _SHAPES: Final[dict[Kind, dict[str, Any]]] = {
     "int": {"type": "integer"},
     "number": {"type": "number"},
     "bool": {"type": "boolean"},
     "str": _TEXT,
-    "node": {**_TEXT, "pattern": r"^/$|^(/(?!\.{1,2}(/|$))[^/]+)+$"},
+    "node": _PATH,
     "strings": {"type": "array", "minItems": 1, "items": _TEXT},
+    "classes": {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{CLASS_PATTERN}$"}},
     "ports": {"type": "array"},
     "map": {"type": "object"},
     "texts": {"type": "object", "additionalProperties": _TEXT},
+    "amounts": {"type": "object", "additionalProperties": {"type": "number", "exclusiveMinimum": 0}},
     "any": {},
 }
+_OF_KEYS: Final[dict[str, dict[str, Any]]] = {
+    _blobs.BLOB_MAP: {
+        "maxProperties": _blobs.MAX_BLOBS,
+        "propertyNames": {"pattern": _blobs.NAME_PATTERN},
+        "additionalProperties": {
+            "type": ["object", "null"],
+            "properties": {
+                "localname": {"type": "string", "pattern": _blobs.NAME_PATTERN},
+                "uncompress": {"type": "boolean"},
+                "workerRestart": {"type": "boolean"},
+            },
+            "additionalProperties": False,
+        },
+    },
+    _constraints.CONSTRAINTS: {
+        "additionalProperties": {
+            "type": "object",
+            "properties": {
+                _constraints.MAX_ON_MACHINE: {"type": "integer", "minimum": 1},
+                _constraints.APART: {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+            },
+            "additionalProperties": False,
+        }
+    },
+    "supervisor.cgroup.root": _PATH,
+    _constraints.ISOLATION: {"additionalProperties": {"type": "integer", "minimum": 1}},
+    _constraints.POOLS: {"additionalProperties": {"type": "integer", "minimum": 1}},
+    "topology.autoscale": {
+        "additionalProperties": {
+            "type": "object",
+            "properties": {bound: {"type": "integer", "minimum": 1} for bound in ("min", "max")},
+            "required": ["min", "max"],
+            "additionalProperties": False,
+        }
+    },
+}
+"""What is more to say of single keys."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -58,7 +98,7 @@ def _property(key: Key) -> dict[str, Any]:
 
 def _values(key: Key) -> dict[str, Any]:
     """Return the schema of the values of a key other than null."""
-    shape = _SHAPES[key.kind]
+    shape = {**_SHAPES[key.kind], **_OF_KEYS.get(key.name, {})}
     if key.kind == "ports":
         return {**shape, "items": {"type": "integer", **_range(key)}}
     return {**shape, **_range(key)} if key.kind in ("int", "number") else shape

@@ -4,13 +4,25 @@ from __future__ import annotations  # pure
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-from tupletree import _limits
-from tupletree.config.key import KIND_WORDS, Key
+from tupletree import _blobs, _constraints, _limits
+from tupletree.config.key import CLASS_PATTERN, KIND_WORDS, Key
 from tupletree.config.keys import FAMILIES, FREE_FAMILIES, KEYS
 from tupletree.errors import ConfigError
+
+_MORE_CHECKS: Final[Mapping[str, Callable[[object], str | None]]] = {
+    "topology.environment": _limits.environment_fault,
+    _blobs.BLOB_MAP: _blobs.map_fault,
+    _constraints.CONSTRAINTS: _constraints.constraints_fault,
+    _constraints.ISOLATION: _constraints.isolation_fault,
+    _constraints.POOLS: _constraints.pools_fault,
+    "supervisor.rack": _limits.name_fault,
+    "supervisor.cgroup.root": _limits.group_fault,
+}
+"""Functions that return the fault of a value, or None, by key."""
 
 
 def validate(conf: Mapping[str, Any], source: str = "") -> None:
@@ -77,7 +89,10 @@ def _value_fault(key: Key, value: Any) -> str | None:
     wrong = f"configuration key '{key.name}' takes {expected}, not {_limits.shown(value)}"
     if not _is_of_kind(key, value):
         return wrong
-    if key.name == "topology.environment" and (fault := _limits.environment_fault(value)):
+    check = _MORE_CHECKS.get(key.name)
+    if check is not None and (fault := check(value)):
+        return f"configuration key '{key.name}': {fault}"
+    if key.name == "topology.autoscale" and (fault := _limits.autoscale_fault(value)):
         return f"configuration key '{key.name}': {fault}"
     numbers = value if key.kind == "ports" else [value] if key.kind in ("int", "number") else []
     in_range = all(
@@ -99,14 +114,13 @@ def _is_of_kind(key: Key, value: Any) -> bool:
             return isinstance(value, bool)
         case "str" | "node":
             return isinstance(value, str) and value != "" and (key.kind == "str" or _limits.path_fault(value) is None)
-        case "strings":
-            return _is_list(value, str) and len(value) > 0 and all(value)
+        case "strings" | "classes":
+            pattern = r"(?s).+" if key.kind == "strings" else CLASS_PATTERN
+            return _is_list(value, str) and len(value) > 0 and all(re.fullmatch(pattern, one) for one in value)
         case "ports":
             return _is_list(value, int)
-        case "map":
-            return isinstance(value, Mapping) and all(isinstance(k, str) for k in value)
-        case "texts":
-            return isinstance(value, Mapping) and _is_list([*value, *value.values()], str) and all(value.values())
+        case "map" | "texts" | "amounts":
+            return isinstance(value, Mapping) and _is_mapping_of(key.kind, value)
         case "any":
             return True
 
@@ -115,6 +129,19 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _limits.MAX_INT
+
+
+def _is_mapping_of(kind: str, value: Mapping[Any, Any]) -> bool:
+    if kind == "amounts":
+        return all(map(_is_amount, value.items()))
+    if kind == "texts":
+        return _is_list([*value, *value.values()], str) and all(value.values())
+    return all(isinstance(name, str) for name in value)
+
+
+def _is_amount(item: tuple[Any, Any]) -> bool:
+    name, amount = item
+    return isinstance(name, str) and name != "" and _is_number(amount) and amount > 0
 
 
 def _is_list(value: Any, of: type) -> bool:

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 from tupletree.connectors.arguments import check, check_seconds, check_whole, checked_address
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
+from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import FailedException
 
 PORT = 11300

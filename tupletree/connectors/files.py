@@ -11,8 +11,9 @@ from tupletree.connectors.arguments import check_flag
 from tupletree.connectors.file_blocks import blocks
 from tupletree.connectors.file_ranges import LineEnds, absolute, path_of, root_of, sizes_of
 from tupletree.connectors.formats import Format, Text
-from tupletree.connectors.log_source import Bounds, LogRecord, LogSource
+from tupletree.connectors.log_source import Bounds, LogSource
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 
 LINES_AT_A_TIME: Final = 4000

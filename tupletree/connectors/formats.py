@@ -2,14 +2,17 @@
 
 from __future__ import annotations  # pure
 
+import contextlib
 import inspect
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgpack
 
+from tupletree._limits import is_encodable
 from tupletree.connectors.arguments import check, check_instance, check_text, checked_names
 from tupletree.errors import TupletreeError, UsageError, named
 from tupletree.tuples import Tuple, record_fields
@@ -54,6 +57,10 @@ class Format(ABC):
     def encode(self, tup: Tuple) -> bytes:
         """Return the message of a tuple. Raises FormatError, or UnavailableError."""
 
+    def encode_many(self, tuples: Sequence[Tuple]) -> list[bytes]:
+        """Return the messages of tuples. Raises what ``encode`` raises for any of them."""
+        return [self.encode(tup) for tup in tuples]
+
 
 class Raw(Format):
     """The message as bytes in one field. A tuple's message is its value in that field: bytes, or text as UTF-8."""
@@ -69,11 +76,22 @@ class Raw(Format):
 
     def encode(self, tup: Tuple) -> bytes:
         value = value_of(tup, self.fields[0])
+        if type(value) is bytes:
+            return value
         if isinstance(value, str):
             return utf8(value, f"field {self.fields[0]!r}")
         if isinstance(value, bytes | bytearray):
             return bytes(value)
         raise FormatError(f"field {self.fields[0]!r} is {type(value).__name__}, and Raw writes bytes or str")
+
+    def encode_many(self, tuples: Sequence[Tuple]) -> list[bytes]:
+        if type(self).encode is Raw.encode:
+            field = self.fields[0]
+            with contextlib.suppress(KeyError):  # ``encode`` says what is wrong
+                values = [tup[field] for tup in tuples]
+                if set(map(type, values)) == {bytes}:
+                    return values
+        return super().encode_many(tuples)
 
 
 class Text(Raw):
@@ -128,6 +146,10 @@ class _Mapped(Format):
         raise NotImplementedError
 
 
+_HALF: Final = re.compile(r"\\u[dD]")
+"""The begin of an escape of JSON that can be half of a surrogate pair."""
+
+
 class Json(_Mapped):
     """JSON. ``Json(["order", "amount"])``: an object with these fields, others are ignored; ``Json()``: any value.
 
@@ -139,7 +161,7 @@ class Json(_Mapped):
     _title = "JSON"
 
     def _loads(self, data: bytes) -> Any:
-        return json.loads(data)
+        return json_value(data.decode(json.detect_encoding(data)))  # strictly: json lets half of a pair pass
 
     def _dumps(self, value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -241,6 +263,14 @@ def value_of(tup: Tuple, field: str) -> Any:
         return tup[field]
     except KeyError as error:
         raise FormatError(str(error.args[0])) from error
+
+
+def json_value(text: str) -> Any:
+    """Return the value of JSON. Raises ValueError, also for half of a surrogate pair, which no tuple can carry."""
+    value = json.loads(text)
+    if "\\" in text and _HALF.search(text) and not is_encodable(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("it holds half of a surrogate pair, which is not a valid character")
+    return value
 
 
 def utf8(text: str, what: str) -> bytes:

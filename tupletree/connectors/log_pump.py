@@ -11,10 +11,11 @@ partitions are shared out anew.
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tupletree._replay import Lane
 from tupletree.backoff import Backoff
@@ -25,12 +26,13 @@ from tupletree.connectors.log_source import (
     DeletedError,
     LogEvent,
     LogFollower,
-    LogRecord,
     LogSource,
     Records,
     Revoked,
     Rewound,
 )
+from tupletree.connectors.messages import LogRecord
+from tupletree.connectors.record_sizes import bytes_of
 from tupletree.connectors.source_thread import Broken, Lost, SourceThread
 from tupletree.errors import FailedException, UnavailableError, UsageError
 
@@ -50,8 +52,6 @@ LOOK_PAUSES: Final = 50
 REFUSED_S: Final = 10.0  # after the last failure of one partition; others may be read between two failures
 FIRST_GUESS_BYTES: Final = 256 * 1024
 """The assumed size of a message, until some were read: a first look at large messages must not take gigabytes."""
-VALUE_BYTES: Final = 8
-"""The assumed size of a number and of other values."""
 
 
 class PartitionLane(Lane):
@@ -151,6 +151,7 @@ class LogPump(SourceThread):
         self._max_ahead_bytes = max_ahead_bytes
         self._message_bytes: float = FIRST_GUESS_BYTES  # the size of late, at least
         self._session: Session | None = None
+        self._has_room = threading.Event()  # set by the spout, when it has taken half of what is read ahead
         self._record_at_s = 0.0
         self._look_at_s = self._look_took_s = 0.0
         self._reported: set[str] = set()  # errors of late
@@ -177,6 +178,8 @@ class LogPump(SourceThread):
         if isinstance(event, Read):
             session.taken += len(event.records)
             session.taken_bytes += event.bytes
+            if not self._has_room.is_set() and self._is_half_taken(session):
+                self._has_room.set()
         elif isinstance(event, Ends):
             session.taken_looks += 1
         return event
@@ -210,6 +213,8 @@ class LogPump(SourceThread):
 
     def close(self) -> None:
         if self.ident is not None:
+            self._is_closing.set()
+            self._has_room.set()
             super().close()
 
     # The thread's side
@@ -257,11 +262,13 @@ class LogPump(SourceThread):
         while not self._is_closing.is_set() and self._session is session:
             if time.monotonic() >= self._record_at_s:
                 self._record(session, follower)
+            self._has_room.clear()
             room = self._room(session)
             try:
                 self._measure_lag(follower.lag)
                 if room <= 0:
-                    follower.idle(WAIT_S)
+                    if not self._has_room.wait(WAIT_S):
+                        follower.idle(0.0)
                     continue
                 if self.looks_at_ends:
                     self._look_at_ends(session, follower)
@@ -305,13 +312,18 @@ class LogPump(SourceThread):
         in_bytes = max(1, int(bytes_left / max(1, self._message_bytes)))
         return min(in_bytes, self._max_ahead - (session.put - session.taken))
 
+    def _is_half_taken(self, session: Session) -> bool:
+        """Return true if the thread may read again: not for each message that is taken, which wakes it too often."""
+        ahead, ahead_bytes = session.put - session.taken, session.put_bytes - session.taken_bytes
+        return ahead <= self._max_ahead // 2 and ahead_bytes <= self._max_ahead_bytes // 2
+
     def _pass_on(self, session: Session, event: LogEvent) -> None:
         match event:
             case Records(partition, records, next):
                 lane = session.lanes[partition]
                 if session.positions is not None:
                     session.positions[partition] = next
-                size = _bytes_of(records)
+                size = bytes_of(records)
                 session.put += len(records)
                 session.put_bytes += size
                 session.events.put(Read(lane, records, next, size))
@@ -370,29 +382,3 @@ class LogPump(SourceThread):
         if str(error) not in self._reported or isinstance(error, DeletedError):
             self._reported.add(str(error))
             self._notify(Trouble(error))
-
-
-def _bytes_of(records: Sequence[LogRecord]) -> int:
-    """Return about how many bytes messages have, each of which is bytes or a row of values."""
-    total = 0
-    for record in records:
-        data = record.data
-        total += len(data) if type(data) is bytes else _bytes_of_row(data)
-    return total
-
-
-def _bytes_of_row(row: Any) -> int:
-    if not isinstance(row, list | tuple):
-        return VALUE_BYTES
-    total = 0
-    for value in row:
-        kind = type(value)
-        if kind is str or kind is bytes:
-            total += len(value)
-        elif kind is dict:
-            total += _bytes_of_row(tuple(value.values()))
-        elif kind is list or kind is tuple:
-            total += _bytes_of_row(value)
-        else:
-            total += VALUE_BYTES
-    return total

@@ -9,15 +9,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tupletree.connectors.log_source import (
-    Assigned,
-    DeletedError,
-    LogEvent,
-    LogFollower,
-    LogRecord,
-    LogSource,
-    Records,
-)
+from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, LogSource, Records
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 
 PAUSE_S: Final = 0.01

@@ -17,8 +17,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException
 
 
@@ -27,22 +28,6 @@ class Bounds(NamedTuple):
 
     first: int
     end: int
-
-
-class LogRecord(NamedTuple):
-    """A message of a log.
-
-    Attributes:
-        data: the message, for the format.
-        position: where it is in its partition.
-        next: the position after it, where reading resumes.
-        metadata: the values of ``LogSource.metadata_fields``.
-    """
-
-    data: Any
-    position: int
-    next: int
-    metadata: tuple[Any, ...] = ()
 
 
 class DeletedError(FailedException):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,11 +12,12 @@ from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.arguments import check_instance, check_whole, checked_names
-from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format, decoded
+from tupletree.connectors.formats import Format, FormatError, WithHeaders, checked_format
 from tupletree.connectors.held import Held
 from tupletree.connectors.log_positions import StoredPositions, check_log_id
 from tupletree.connectors.log_pump import Ended, Ends, Event, LogPump, PartitionLane, Read, Trouble
-from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.log_source import LogSource
+from tupletree.connectors.messages import LogEmitter, LogRecord
 from tupletree.connectors.source_thread import Broken, Lost, register_thread
 from tupletree.errors import ReportedFailedException, UnavailableError, UsageError
 from tupletree.outputs import DEFAULT_STREAM
@@ -93,7 +95,9 @@ class LogSpout(ReplayingSpout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self._is_aligned = is_aligned(context)
         is_stored = not self._is_aligned and not self.source.keeps_positions
-        self._picked = [self.source.metadata_fields.index(name) for name in self.metadata]
+        picked = [self.source.metadata_fields.index(name) for name in self.metadata]
+        self._done = self._replay.done
+        self._emitter = LogEmitter(self._replay, self.collector, self.format, picked)
         self._lanes: dict[str, PartitionLane] = {}
         self._restored: Mapping[str, int] = {}
         self._lane: PartitionLane | None = None  # of the messages being emitted
@@ -102,6 +106,7 @@ class LogSpout(ReplayingSpout):
         self._reported: list[Pending] = []  # given up since the last checkpoint began
         self._in_checkpoint: list[Pending] = []  # given up before: in a checkpoint that is not known to be committed
         self._held: Held[tuple[PartitionLane, LogRecord]] = Held(self.reconnect)
+        self._refused = 0  # messages of the present call that could not be decoded
         self._pump = LogPump(
             self.source,
             context.task_index,
@@ -134,20 +139,14 @@ class LogSpout(ReplayingSpout):
         self._pump.pause(True)
 
     def next_tuple(self) -> None:
-        if self._send_due() or self._is_holding():
+        replay = self._replay if self._kept is None else self._kept
+        if replay.due_s < math.inf and self._send_due():
             return
-        refused = 0
-        while True:
-            lane = self._lane
-            if lane is not None:
-                for record in self._records:
-                    if lane.is_revoked:
-                        break
-                    if self._begin(lane, record) or (refused := refused + 1) == REFUSED_AT_A_TIME:
-                        return
-                lane.skip_to(self._next)
-                self._lane = None
-            if sum(map(len, self._lanes.values())) >= self.max_ahead or self._replay.waiting >= MAX_WAITING:
+        if replay.waiting >= MAX_WAITING or (self._held.message is not None and self._is_holding()):
+            return
+        self._refused = 0
+        while self._lane is None or not self._emit_read(self._lane):
+            if sum(map(len, self._lanes.values())) >= self.max_ahead:
                 return
             event = self._pump.poll()
             if event is None:
@@ -155,6 +154,27 @@ class LogSpout(ReplayingSpout):
                 return
             self.has_read_all = self.at_end = False
             self._apply(event)
+
+    def _emit_read(self, lane: PartitionLane) -> bool:
+        """Emit what is read, as far as there is room. Return true if the call is over, false at the end of it."""
+        emitter = self._emitter
+        while emitter.run(lane, self._records):
+            if emitter.refused is None:
+                return True
+            record, error = emitter.refused
+            if isinstance(error, UnavailableError):
+                self._hold(lane, record, error)
+                return True
+            if self._refuse(lane, record, error):
+                if not self.collector.has_room():
+                    return True
+            else:
+                self._refused += 1
+                if self._refused == REFUSED_AT_A_TIME:
+                    return True
+        lane.skip_to(self._next)
+        self._lane = None
+        return False
 
     def _is_holding(self) -> bool:
         """Return true while a message waits to be decoded, which is tried here."""
@@ -216,26 +236,29 @@ class LogSpout(ReplayingSpout):
             progress.select(self._lane.partition)
         return sent
 
-    def _begin(self, lane: PartitionLane, record: LogRecord) -> bool:
-        """Emit a message, or keep it for later. Return false if it is refused and reported: nothing is emitted."""
+    def _begin(self, lane: PartitionLane, record: LogRecord) -> None:
+        """Emit a message that was held, refuse it, or keep it for later."""
         try:
-            row = decoded(self.format, record.data)
+            row = self._emitter.row(record)
         except FormatError as error:
-            pending = self._replay.begin([record.data], DEFAULT_STREAM, record.position, record.next, lane)
-            self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
             self._held.clear()
-            self._give_up(pending)
-            return self.dead_letters is not None
+            self._refuse(lane, record, error)
         except UnavailableError as error:
-            self._held.hold((lane, record), self.context.clock())
-            self.collector.report_error(error)
-            return True
-        self._held.clear()
-        if self._picked:
-            row = [*row, *[record.metadata[index] for index in self._picked]]
-        pending = self._replay.begin(row, DEFAULT_STREAM, record.position, record.next, lane)
-        self.collector.emit(row, pending)
-        return True
+            self._hold(lane, record, error)
+        else:
+            self._held.clear()
+            self._emitter.emit(lane, record, row)
+
+    def _hold(self, lane: PartitionLane, record: LogRecord, error: UnavailableError) -> None:
+        self._held.hold((lane, record), self.context.clock())
+        self.collector.report_error(error)
+
+    def _refuse(self, lane: PartitionLane, record: LogRecord, error: Exception) -> bool:
+        """Give up a message. Return true if a letter of it is emitted, false if it is reported."""
+        pending = self._replay.begin([record.data], DEFAULT_STREAM, record.position, record.next, lane)
+        self._replay.count_attempt(pending, FailReason.of(self.context.component_id, self.context.task_id, error))
+        self._give_up(pending)
+        return self.dead_letters is not None
 
     def _give_up(self, pending: Pending) -> None:
         assert isinstance(pending.lane, PartitionLane)
@@ -246,7 +269,7 @@ class LogSpout(ReplayingSpout):
         if self._is_aligned:
             self._ack_aligned(msg_id)
         else:
-            self._replay.done(msg_id)
+            self._done(msg_id)
 
     def _ack_aligned(self, pending: Pending) -> None:
         """Ack a message that is in a committed checkpoint.

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Final
 
 from tupletree.connectors.arguments import check, check_flag, check_text, check_whole
 from tupletree.connectors.formats import Format, FormatError
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.mqtt_connection import MAX_PACKETS, Broker, Connection, filter_error, topic_error
 from tupletree.connectors.mqtt_sink import TopicSink
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import SinkBolt, SinkMessage
+from tupletree.connectors.sinks import SinkBolt
 from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
@@ -103,12 +104,12 @@ class MqttBolt(SinkBolt):
         self.topic = topic
         super().__init__(TopicSink(Broker(host, username, password, tls, owner), qos, retain), format)
 
-    def message(self, tup: Tuple) -> SinkMessage:
+    def message(self, tup: Tuple, data: bytes) -> SinkMessage:
         topic = self.topic if isinstance(self.topic, str) else self.topic(tup)
         error = topic_error(topic) if isinstance(topic, str) else f"a topic is a text, not {type(topic).__name__}"
         if error:
             raise FormatError(f"the tuple cannot be published: {error}")
-        return SinkMessage(self.format.encode(tup), topic=topic)
+        return SinkMessage(data, topic=topic)
 
 
 class Session(QueueSource):

@@ -91,8 +91,11 @@ class Connection:
         try:
             client.connect(*broker.address, KEEPALIVE_S, clean_start=session_s is None, properties=options)
             self.wait(lambda: self._connack is not None, "to the connection")
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):  # ConnectionError and TimeoutError among them
+                host, port = broker.address
+                raise ConnectionError(f"{host}:{port}: {error}") from error
             raise
 
     def subscribe(self, topic: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.mqtt_connection import MAX_PACKETS, Broker, Connection
-from tupletree.connectors.sinks import Sink, SinkMessage
+from tupletree.connectors.sinks import Sink
 from tupletree.errors import FailedException
 
 HEADER_BYTES: Final = 16

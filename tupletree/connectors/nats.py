@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Final
 from tupletree._event_loop import EventLoop
 from tupletree.connectors.arguments import check_seconds
 from tupletree.connectors.formats import Format
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.nats_link import ANSWER_S, Link, Request, Servers, checked_name, checked_servers, status_of
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
+from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import FailedException, UsageError
 
 HEADER_BYTES: Final = 32  # the most that a message's header takes, without the id

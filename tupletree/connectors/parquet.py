@@ -14,8 +14,9 @@ from tupletree.connectors.arguments import checked_names
 from tupletree.connectors.file_ranges import sizes_of
 from tupletree.connectors.files import FileLog
 from tupletree.connectors.formats import Format, FormatError
-from tupletree.connectors.log_source import Bounds, LogRecord
+from tupletree.connectors.log_source import Bounds
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import Tuple
 

@@ -15,7 +15,6 @@ again when the table has changed.
 
 from __future__ import annotations  # pure
 
-import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +23,15 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from tupletree.connectors.formats import json_value
+
 EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LOADERS: Final[Mapping[int, Callable[[str], Any]]] = {
     16: lambda text: text == "t",
     17: lambda text: bytes.fromhex(text[2:]),  # bytea_output = hex
     **dict.fromkeys((20, 21, 23, 26), int),
     **dict.fromkeys((700, 701), float),
-    **dict.fromkeys((114, 3802), json.loads),
+    **dict.fromkeys((114, 3802), json_value),
     1700: Decimal,
     2950: UUID,
 }

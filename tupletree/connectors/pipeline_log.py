@@ -16,8 +16,9 @@ from tupletree._sinks.batch_folders import batch_folder, committed_batches
 from tupletree.connectors.arguments import check_flag, checked_names
 from tupletree.connectors.file_ranges import absolute
 from tupletree.connectors.log_ranges import RangeFollower
-from tupletree.connectors.log_source import Bounds, DeletedError, LogFollower, LogRecord, LogSource
+from tupletree.connectors.log_source import Bounds, DeletedError, LogFollower, LogSource
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.parquet import ParquetLog, Values, data_files
 from tupletree.errors import FailedException
 

@@ -22,17 +22,9 @@ from typing import Any, ClassVar, Final
 from tupletree._stores.postgres import PostgresAddress
 from tupletree.connectors.arguments import check_flag, check_text
 from tupletree.connectors.formats import Format, FormatError
-from tupletree.connectors.log_source import (
-    Assigned,
-    Bounds,
-    DeletedError,
-    LogEvent,
-    LogFollower,
-    LogRecord,
-    LogSource,
-    Records,
-)
+from tupletree.connectors.log_source import Assigned, Bounds, DeletedError, LogEvent, LogFollower, LogSource, Records
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.pgoutput import Begin, Change, Commit, Decoder
 from tupletree.connectors.postgres_slots import Slots, lsn_text
 from tupletree.errors import UnavailableError, UsageError
@@ -189,7 +181,7 @@ class PostgresChanges(LogSource):
                         metadata = (transaction.lsn, transaction.transaction, transaction.time)
                     case Commit(behind):
                         if records and records[-1].next == next:
-                            records[-1] = records[-1]._replace(next=behind << _BITS)
+                            records[-1].next = behind << _BITS
                         next = behind << _BITS
                     case changes:
                         for change in changes:

@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Final
 from tupletree._stores.postgres import PostgresAddress, first_line, library
 from tupletree.connectors.arguments import check_seconds, check_text
 from tupletree.connectors.formats import Format
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
+from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import FailedException, UnavailableError, UsageError
 
 MAX_LAG: Final = 100_000

@@ -74,7 +74,8 @@ class Slots:
         psycopg = library(user)
         with self.errors(), contextlib.closing(address.connect()) as client:
             found: Any = client.execute(_CHECK, [publication]).fetchone()
-        self._refuse_unless(found[0] == "logical", f"wal_level is {found[0]}; logical was expected")
+        remedy = "ALTER SYSTEM SET wal_level = logical and a restart of the server were expected"
+        self._refuse_unless(found[0] == "logical", f"wal_level is {found[0]}: {remedy}")
         self._refuse_unless(found[1], "its user may not replicate: ALTER ROLE … REPLICATION was expected")
         self._refuse_unless(found[2], f"there is no publication {publication!r}: CREATE PUBLICATION … was expected")
         with self.errors():

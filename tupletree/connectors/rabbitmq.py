@@ -95,7 +95,7 @@ class RabbitQueue(QueueSource):
         self._received: deque[Delivery] = deque()
         self._tags: deque[int] = deque()  # the delivered ones, from the first that is not settled
         self._unsettled: set[int] = set()
-        with connection_errors():
+        with connection_errors(self.url):
             self._connection = imported("pika", "rabbitmq").BlockingConnection(parameters(self.url))
             self._channel = self._connection.channel()
             if self._declares:
@@ -104,7 +104,7 @@ class RabbitQueue(QueueSource):
 
     def receive(self, limit: int, wait_s: float) -> Sequence[Delivery]:
         if not self._received:
-            with connection_errors():
+            with connection_errors(self.url):
                 self._consume()
                 self._process(wait_s)
         return [self._received.popleft() for _ in range(min(limit, len(self._received)))]
@@ -112,7 +112,7 @@ class RabbitQueue(QueueSource):
     def acknowledge(self, handles: Sequence[Any]) -> None:
         done = set(handles)
         through = self._settle(done)
-        with connection_errors():
+        with connection_errors(self.url):
             if through:
                 self._channel.basic_ack(through, multiple=True)
             for tag in sorted(tag for tag in done if tag > through):
@@ -125,11 +125,11 @@ class RabbitQueue(QueueSource):
         self._reject(handles, requeue=False)
 
     def lag(self) -> int:
-        with connection_errors():
+        with connection_errors(self.url):
             return int(self._channel.queue_declare(self.queue, passive=True).method.message_count)
 
     def idle(self, wait_s: float) -> None:
-        with connection_errors():
+        with connection_errors(self.url):
             if self._consumer and len(self._unsettled) < self._prefetch:  # deactivated: leave the messages to others
                 self._channel.basic_cancel(self._consumer)
                 self._consumer = ""
@@ -186,7 +186,7 @@ class RabbitQueue(QueueSource):
     def _reject(self, handles: Sequence[Any], *, requeue: bool) -> None:
         # Not basic.nack: it has many tags at once, but RabbitMQ 4.3 does not count it as a failed delivery.
         self._settle(set(handles))
-        with connection_errors():
+        with connection_errors(self.url):
             for tag in handles:
                 self._channel.basic_reject(tag, requeue=requeue)
 

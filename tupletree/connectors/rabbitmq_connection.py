@@ -88,15 +88,17 @@ def gathering_connection() -> Any:
     return GatheringConnection
 
 
-def lost(error: BaseException) -> ConnectionError:
-    """Return the error of a lost connection, with the text of what RabbitMQ or pika says."""
-    return ConnectionError(getattr(error, "reply_text", "") or str(error) or repr(error))
+def lost(url: str, error: BaseException) -> ConnectionError:
+    """Return the error of a lost connection: the server's address, and the text of what RabbitMQ or pika says."""
+    parts = urlsplit(url)
+    port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+    return ConnectionError(f"{parts.hostname}:{port}: {getattr(error, 'reply_text', '') or str(error) or repr(error)}")
 
 
 @contextlib.contextmanager
-def connection_errors() -> Iterator[None]:
+def connection_errors(url: str) -> Iterator[None]:
     """Raise ConnectionError for any error of pika."""
     try:
         yield
     except imported("pika.exceptions", "rabbitmq").AMQPError as error:
-        raise lost(error) from error
+        raise lost(url, error) from error

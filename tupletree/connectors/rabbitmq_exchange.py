@@ -22,8 +22,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from tupletree.connectors.extras import imported
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.rabbitmq_connection import checked_name, checked_url, gathering_connection, lost, parameters
-from tupletree.connectors.sinks import Sink, SinkMessage
+from tupletree.connectors.sinks import Sink
 from tupletree.errors import FailedException, ReportedFailedException
 
 CLOSE_S: Final = 5.0
@@ -67,7 +68,7 @@ class Publisher(threading.Thread):
     def __init__(self, url: str, exchange: str, routing_key: str) -> None:
         super().__init__(name="RabbitMQ-publisher", daemon=True)
         self._pika = imported("pika", "rabbitmq")
-        self._exchange, self._routing_key = exchange, routing_key
+        self._url, self._exchange, self._routing_key = url, exchange, routing_key
         self._outcomes: queue.SimpleQueue[Exception | dict[int, FailedException]] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._id = uuid.uuid4().hex
@@ -112,7 +113,7 @@ class Publisher(threading.Thread):
             self._connection.ioloop.start()
         except Exception as error:
             self._error = error
-        self._outcomes.put(lost(self._error or ConnectionError("it was closed")))
+        self._outcomes.put(lost(self._url, self._error or ConnectionError("it was closed")))
 
     def _opened(self, connection: Any) -> None:
         connection.channel(on_open_callback=self._channel_opened)

@@ -18,9 +18,10 @@ from tupletree.component import SpoutCollector, TopologyContext
 from tupletree.connectors.arguments import check_flag, check_seconds, check_text, check_whole
 from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
+from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import UnavailableError, UsageError
 
 

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from uuid import UUID
 
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.connectors.arguments import check_field, check_instance
 from tupletree.connectors.formats import Format, FormatError, checked_format
+from tupletree.connectors.messages import SinkMessage
 from tupletree.errors import FailedException, ReportedFailedException, UnavailableError
 from tupletree.tuples import Tuple
-
-
-class SinkMessage(NamedTuple):
-    """A message to write.
-
-    Attributes:
-        data: the tuple in the bolt's format.
-        id: equal for all replays of a tuple, for systems that drop duplicates; None without ``id_field``.
-        topic: where it goes, for systems in which each message says so.
-        key: messages with equal keys stay in order, for systems that have keys.
-    """
-
-    data: bytes
-    id: str | None = None
-    topic: str = ""
-    key: bytes | None = None
 
 
 class Sink(ABC):
@@ -87,16 +72,10 @@ class SinkBolt(BatchingBolt):
         self._close()
 
     def execute_batch(self, tuples: list[Any]) -> None:
-        messages: list[SinkMessage] = []
-        written: list[Any] = []
-        for tup in tuples:
-            try:
-                messages.append(self.message(tup))
-                written.append(tup)
-            except FormatError as error:
-                self.collector.fail(tup, FailedException(str(error), retry=False))
-            except UnavailableError as error:  # a service that the format asks
-                raise ReportedFailedException(str(error)) from error
+        try:
+            written, messages = self._messages(tuples)
+        except UnavailableError as error:  # a service that the format asks
+            raise ReportedFailedException(str(error)) from error
         if not messages:
             return
         try:
@@ -113,9 +92,24 @@ class SinkBolt(BatchingBolt):
         for refusal in list(refused.values())[:1]:  # the others of a batch are alike
             self.collector.report_error(refusal)
 
-    def message(self, tup: Tuple) -> SinkMessage:
-        """Return the message of a tuple. Raises FormatError."""
-        return SinkMessage(self.format.encode(tup), message_id(tup, self.id_field))
+    def message(self, tup: Tuple, data: bytes) -> SinkMessage:
+        """Return the message of a tuple, of which the format has made ``data``. Raises FormatError."""
+        return SinkMessage(data, message_id(tup, self.id_field))
+
+    def _messages(self, tuples: list[Any]) -> tuple[list[Any], list[SinkMessage]]:
+        """Return tuples with their messages, and fail those that the format cannot write."""
+        try:
+            encoded = self.format.encode_many(tuples)
+            return tuples, [self.message(tup, data) for tup, data in zip(tuples, encoded, strict=True)]
+        except FormatError:
+            written, messages = [], []
+        for tup in tuples:
+            try:
+                messages.append(self.message(tup, self.format.encode(tup)))
+                written.append(tup)
+            except FormatError as error:
+                self.collector.fail(tup, FailedException(str(error), retry=False))
+        return written, messages
 
     def _close(self) -> None:
         if self._is_open:

@@ -69,6 +69,10 @@ class BlockingStream:
         self._call.cancel()
         self._thread.join()
 
+    def drop(self) -> None:
+        """End the stream without waiting for its end."""
+        self._call.cancel()
+
     def _end(self, error: TupletreeError) -> None:
         with self._news:
             self._state.end(error)

@@ -70,6 +70,11 @@ class CallStream:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
+    def drop(self) -> None:
+        """End the stream without waiting for its end, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, and with it the connection
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
     def _expire(self, number: int, waiting: asyncio.Future[pb.NumberedReply]) -> None:
         error = self._state.late(number)
         self._has_news.set()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import math
 import threading
+import time
+import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
@@ -13,20 +15,18 @@ import grpc
 import grpc.aio
 
 from tupletree._address import with_port
+from tupletree._limits import check_timeout
 from tupletree._rpc.channels import aio_channel, channel
 from tupletree._security.current import Security
 from tupletree.config import load
+from tupletree.drpc.attempts import Attempts
 from tupletree.drpc.blocking_stream import BlockingStream
 from tupletree.drpc.call_stream import CallStream
 from tupletree.drpc.outcomes import value_of
 from tupletree.drpc.requests import Kind, check_function
-from tupletree.drpc.stream_state import UnreadError
 from tupletree.drpc.values import encoded
-from tupletree.errors import ConfigError, OverloadedError, UnavailableError, UsageError
+from tupletree.errors import ConfigError, ForbiddenError, OverloadedError, UnavailableError, UsageError
 from tupletree.v1 import drpc_pb2
-
-_SLACK_S: Final = 10.0
-"""The server ends a request in time; this much later, a client no longer waits for a server that is silent."""
 
 _KINDS: Final = {
     drpc_pb2.DrpcFailure.KIND_TIMEOUT: Kind.TIMEOUT,
@@ -46,7 +46,8 @@ class DRPCClient:
 
     Arguments and answers are JSON values. A call that its server has not accepted (it cannot be reached, or has no
     room) goes to the next server. A call that was accepted is never repeated: it was possibly processed. Calls may be
-    made from any thread; those of ``execute_async`` from one event loop.
+    made from any thread; those of ``execute_async`` from one event loop, or from another after that one is closed. The
+    streams of a client that is dropped without ``close`` end with it.
 
     Args:
         servers: addresses (``host`` or ``host:port``), as a comma-separated string or a list; None: ``drpc.servers``.
@@ -73,57 +74,53 @@ class DRPCClient:
         self._aio_channels: dict[str, grpc.aio.Channel] = {}
         self._blocking: dict[str, BlockingStream] = {}
         self._streams: dict[str, CallStream] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._open: set[CallStream] = set()  # also those that are retired, until their calls have ended
+        weakref.finalize(self, _drop, self._blocking, self._open)
 
     def execute(self, function: str, args: Any = None, *, timeout_s: float | None = None) -> Any:
         """Call a function and wait for its answer.
 
         Args:
-            timeout_s: at most ``drpc.request.timeout.secs`` of the server, which is the default.
+            timeout_s: for all attempts together; at most ``drpc.request.timeout.secs`` of the server, which is the
+                default.
 
         Raises:
             DRPCTimeoutError: the request, or its tuple tree, has taken too long.
             DRPCError: the request has failed, or was lost. It was possibly processed.
             OverloadedError, UnavailableError: no server has accepted the request. It was not processed.
             UsageError: the name of the function, the arguments or ``timeout_s`` are invalid.
-            ForbiddenError: the token does not permit calls.
+            ForbiddenError: the token does not permit calls, or not of this function.
         """
-        call = self._call_of(function, args, timeout_s)
-        refused: UnavailableError | None = None
-        for address in self._in_turn():
+        attempts = self._attempts_of(function, args, timeout_s)
+        for address in attempts.at(self._in_turn()):
             try:
-                try:
-                    return _value(self._blocking_stream(address).call(*call), address)
-                except UnreadError:
-                    return _value(self._blocking_stream(address).call(*call), address)
+                return _value(self._blocking_stream(address).call(*attempts.call(time.monotonic())), address)
             except UnavailableError as error:
-                refused = error
-        assert refused is not None
-        raise refused
+                attempts.refused = error
+        assert attempts.refused is not None
+        raise attempts.refused
 
     async def execute_async(self, function: str, args: Any = None, *, timeout_s: float | None = None) -> Any:
         """Call a function and await its answer, as ``execute``. Cancelling the call cancels the request."""
-        call = self._call_of(function, args, timeout_s)
-        refused: UnavailableError | None = None
-        for address in self._in_turn():
+        attempts = self._attempts_of(function, args, timeout_s)
+        for address in attempts.at(self._in_turn()):
             try:
-                try:
-                    return _value(await self._stream(address).call(*call), address)
-                except UnreadError:
-                    return _value(await self._stream(address).call(*call), address)
+                return _value(await self._stream(address).call(*attempts.call(time.monotonic())), address)
             except UnavailableError as error:
-                refused = error
-        assert refused is not None
-        raise refused
+                attempts.refused = error
+        assert attempts.refused is not None
+        raise attempts.refused
 
     def close(self) -> None:
         """Close the connections of ``execute``. Further calls raise UsageError; ``aclose`` closes all connections."""
         with self._lock:
             self._is_closed = True
-            blocking, self._blocking = self._blocking, {}
+            blocking = list(self._blocking.values())
+            self._blocking.clear()
             channels, self._channels = self._channels, {}
-        for stream in blocking.values():
+        for stream in blocking:
             stream.close()
         for one in channels.values():
             one.close()
@@ -131,6 +128,7 @@ class DRPCClient:
     async def aclose(self) -> None:
         """Close all connections. Calls in progress are cancelled."""
         self.close()
+        self._enter_loop()
         for stream in list(self._open):
             await stream.close()
         self._streams.clear()
@@ -154,11 +152,13 @@ class DRPCClient:
     ) -> None:
         await self.aclose()
 
-    def _call_of(self, function: str, args: Any, timeout_s: float | None) -> tuple[str, bytes, float, float]:
-        if timeout_s is not None and not 0 < timeout_s < math.inf:
-            raise UsageError(f"timeout_s is {timeout_s}, expected more than 0")
+    def _attempts_of(self, function: str, args: Any, timeout_s: float | None) -> Attempts:
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         text = encoded(args, f"the arguments of {function!r}").encode()
-        return check_function(function), text, timeout_s or 0, (timeout_s or self.timeout_s) + _SLACK_S
+        return Attempts(
+            check_function(function), text, timeout_s or 0, time.monotonic() + (timeout_s or self.timeout_s)
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -178,8 +178,20 @@ class DRPCClient:
                 stream = self._blocking[address] = BlockingStream(self._channels[address], address)
             return stream
 
+    def _enter_loop(self) -> None:
+        """Begin anew if the event loop of earlier calls is closed. Raises UsageError if it is open and another."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop and not self._loop.is_closed():
+            raise UsageError("execute_async was called in another event loop: make a DRPCClient in each")
+        if self._loop is not loop:
+            self._aio_channels.clear()
+            self._streams.clear()
+            self._open.clear()
+            self._loop = loop
+
     def _stream(self, address: str) -> CallStream:
         self._check_open()
+        self._enter_loop()
         stream = self._streams.get(address)
         if stream is None or not stream.is_open:
             if address not in self._aio_channels:
@@ -190,6 +202,14 @@ class DRPCClient:
         return stream
 
 
+def _drop(blocking: dict[str, BlockingStream], streams: set[CallStream]) -> None:
+    """End the streams of a client that nobody refers to; runs in any thread, even in one of theirs."""
+    for blocking_stream in blocking.values():
+        blocking_stream.drop()
+    for stream in streams:
+        stream.drop()
+
+
 def _value(reply: drpc_pb2.NumberedReply, address: str) -> Any:
     """Return the answer. Raises what the reply says."""
     if reply.HasField("result"):
@@ -197,6 +217,8 @@ def _value(reply: drpc_pb2.NumberedReply, address: str) -> Any:
     if reply.HasField("refusal"):
         if reply.refusal.kind == drpc_pb2.DrpcRefusal.KIND_OVERLOADED:
             raise OverloadedError(f"the DRPC server at {address}: {reply.refusal.reason}")
+        if reply.refusal.kind == drpc_pb2.DrpcRefusal.KIND_FORBIDDEN:
+            raise ForbiddenError(reply.refusal.reason)
         raise UsageError(reply.refusal.reason)
     reason = reply.failure.reason or "the DRPC server has sent neither an answer nor a reason"
     return value_of(_KINDS.get(reply.failure.kind, Kind.FAILED), reason)

@@ -7,18 +7,19 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from tupletree._limits import check_timeout
 from tupletree.drpc.intake import Arrival, Serving
 from tupletree.drpc.outcomes import value_of
 from tupletree.drpc.requests import Ended, Kind, Requests
 from tupletree.drpc.values import encoded
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import UnavailableError
 
 LOCAL = "local:"
 
@@ -43,6 +44,7 @@ class LocalDRPC:
         self._requests = Requests(max_pending)
         self._waiting: dict[str, Future[Ended]] = {}
         self._intakes: dict[int, LocalIntake] = {}
+        self._failures: dict[str, str] = {}  # by function, until a topology that serves it is submitted again
         self._numbers = itertools.count(1)
         self._all[self.id] = self
 
@@ -100,25 +102,42 @@ class LocalDRPC:
             self._assign(serving.function)
             return intake
 
+    def expect(self, function: str) -> None:
+        """Let calls of a function wait for its topology, which starts."""
+        with self._lock:
+            self._failures.pop(function, None)
+
+    def fail(self, function: str, intakes: Iterable[LocalIntake], why: str) -> None:
+        """End the requests of a topology that has failed, and calls of a function that no other topology serves."""
+        with self._lock:
+            self._failures[function] = why
+            for intake in intakes:
+                intake.close()
+            self._end_unserved(function)
+
     def add_result(self, topology_id: str, id: str, value: str) -> None:
         """Keep a result."""
         with self._lock:
             self._requests.add_result(topology_id, id, value)
 
     def _begin(self, function: str, args: Any, timeout_s: float) -> tuple[str, Future[Ended]]:
-        if not timeout_s > 0:
-            raise UsageError(f"timeout_s is {timeout_s}, expected more than 0")
+        check_timeout(timeout_s)
         text = encoded(args, f"the arguments of {function!r}")
         id = uuid4().hex
         with self._lock:
             self._requests.execute(id, function, text, time.monotonic() + timeout_s)
             waiting = self._waiting[id] = Future()
             self._assign(function)
+            self._end_unserved(function)
         return id, waiting
 
     def _assign(self, function: str) -> None:
         for one in self._requests.assign(function):
             self._intakes[one.server].arrive(Arrival(one.id, one.args, LOCAL + self.id))
+
+    def _end_unserved(self, function: str) -> None:
+        if function in self._failures:
+            self._end(*self._requests.end_unserved(function, Kind.LOST, self._failures[function]))
 
     def _expire(self) -> None:
         with self._lock:
@@ -139,9 +158,8 @@ class LocalDRPC:
 class LocalIntake:
     """The requests of one task of a DRPCSpout."""
 
-    is_connected = True
-
     def __init__(self, drpc: LocalDRPC, number: int, function: str, rouse: Callable[[], None]) -> None:
+        self.is_connected = True
         self._drpc = drpc
         self._number = number
         self._function = function
@@ -157,16 +175,20 @@ class LocalIntake:
 
     def completed(self, id: str) -> None:
         with self._drpc._lock:
-            self._drpc._end(self._drpc._requests.complete(self._number, id))
-            self._drpc._assign(self._function)
+            if self.is_connected:
+                self._drpc._end(self._drpc._requests.complete(self._number, id))
+                self._drpc._assign(self._function)
 
     def failed(self, id: str, kind: Kind, why: str) -> None:
         with self._drpc._lock:
-            self._drpc._end(self._drpc._requests.fail(self._number, id, kind, why))
-            self._drpc._assign(self._function)
+            if self.is_connected:
+                self._drpc._end(self._drpc._requests.fail(self._number, id, kind, why))
+                self._drpc._assign(self._function)
 
     def set_paused(self, is_paused: bool) -> None:
         with self._drpc._lock:
+            if not self.is_connected:
+                return
             unemitted = [one.id for one in self._arrivals] if is_paused else []
             if is_paused:
                 self._arrivals.clear()
@@ -175,9 +197,16 @@ class LocalIntake:
             self._drpc._assign(self._function)
 
     def close(self) -> None:
-        with self._drpc._lock:
-            self._drpc._intakes.pop(self._number, None)
-            self._drpc._end(*self._drpc._requests.disconnect(self._number))
+        """End the requests that were taken. The task may go on for a moment, and ends none of them."""
+        drpc = self._drpc
+        with drpc._lock:
+            if not self.is_connected:
+                return
+            self.is_connected = False
+            self._arrivals.clear()
+            del drpc._intakes[self._number]
+            drpc._end(*drpc._requests.disconnect(self._number, drpc._failures.get(self._function, "")))
+            drpc._end_unserved(self._function)
 
 
 def find(id: str) -> LocalDRPC:

@@ -26,6 +26,7 @@ from tupletree.errors import OverloadedError, UsageError
 
 _FUNCTION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SPARE_DEADLINES: Final = 1000
+SEE_ERRORS: Final = "; if a component raised, `tupletree errors` names it"
 
 
 class Kind(enum.Enum):
@@ -146,17 +147,22 @@ class Requests:
         self._servers[server] = _Server(function, topology_id, max_in_flight, collects)
         self._function(function).servers.append(server)
 
-    def disconnect(self, server: int) -> list[Ended]:
-        """Remove a server; the requests that it was sent are lost."""
+    def disconnect(self, server: int, why: str = "") -> list[Ended]:
+        """Remove a server; the requests that it was sent are lost. ``why``: the reason, if it is known."""
         gone = self._servers.get(server)
         if gone is None:
             return []
-        why = f"the worker that had taken the request of function {gone.function!r} was lost"
+        why = why or f"the worker that had taken the request of function {gone.function!r} was lost{SEE_ERRORS}"
         ended = [self._end(id, Kind.LOST, why) for id in list(gone.sent)]
         del self._servers[server]
         self._functions[gone.function].servers.remove(server)
         self._tidy(gone.function)
         return ended
+
+    def end_unserved(self, function: str, kind: Kind, why: str) -> list[Ended]:
+        """End the queued requests of a function, if it has no server."""
+        one = self._functions.get(function)
+        return [] if one is None or one.servers else [self._end(id, kind, why) for id in list(one.queue)]
 
     def pause(self, server: int, is_paused: bool) -> None:
         """Send a server no further requests, or send it some again."""

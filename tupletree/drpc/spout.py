@@ -10,10 +10,10 @@ from tupletree._wire.fail_reasons import FailReason
 from tupletree.collector import SpoutCollector
 from tupletree.component import Spout, TopologyContext
 from tupletree.drpc.intake import Arrival, Intake, RemoteIntake, Serving
-from tupletree.drpc.local import LocalDRPC
-from tupletree.drpc.requests import Kind, check_function
+from tupletree.drpc.local import LocalDRPC, LocalIntake
+from tupletree.drpc.requests import SEE_ERRORS, Kind, check_function
 from tupletree.drpc.values import decoded, return_info
-from tupletree.errors import ConfigError, UsageError
+from tupletree.errors import ConfigError, TaskFailedError, UsageError
 from tupletree.retrying_spout import RetryingCollector
 
 
@@ -58,6 +58,7 @@ class DRPCSpout(Spout):
         self._max_in_flight = max_in_flight
         self._servers = None if servers is None else list(servers)
         self._drpc = drpc
+        self._intakes: list[Intake] = []
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         if conf.get("topology.acker.executors") == 0:
@@ -77,7 +78,6 @@ class DRPCSpout(Spout):
         def report(error: Exception) -> None:
             context.call_soon(lambda: collector.report_error(error))
 
-        self._intakes: list[Intake] = []
         if self._drpc is not None:
             self._intakes.append(self._drpc.serve(serving, rouse))
         else:
@@ -105,7 +105,7 @@ class DRPCSpout(Spout):
     def next_tuple(self) -> None:
         for _ in self._intakes:
             intake = self._intakes[0]
-            self._intakes.append(self._intakes.pop(0))
+            self._intakes = [*self._intakes[1:], intake]  # another list: other threads always see all
             arrival = intake.next()
             if arrival is not None:
                 self._emit(intake, arrival)
@@ -135,9 +135,8 @@ class DRPCSpout(Spout):
         """Called by the framework when a request's tree failed. ``reason``: None if it was lost with a process."""
         intake, id = msg_id
         if reason is None:
-            intake.failed(
-                id, Kind.LOST, f"the request of function {self.function!r} was lost with a worker or an acker"
-            )
+            why = f"the request of function {self.function!r} was lost with a worker or an acker{SEE_ERRORS}"
+            intake.failed(id, Kind.LOST, why)
         elif not reason.component:
             intake.failed(id, Kind.TIMEOUT, f"function {self.function!r}: {reason.error}")
         else:
@@ -148,6 +147,17 @@ class DRPCSpout(Spout):
 
     def fail(self, msg_id: Any) -> None:
         self.fail_because(msg_id, None)
+
+    def topology_starts(self) -> None:
+        """Called by a LocalCluster before the topology starts."""
+        if self._drpc is not None:
+            self._drpc.expect(self.function)
+
+    def topology_failed(self, failure: TaskFailedError) -> None:
+        """Called by a LocalCluster, on any thread, when the topology has ended because a component raised."""
+        if self._drpc is not None:
+            why = f"the topology that serves function {self.function!r} has ended: {failure}"
+            self._drpc.fail(self.function, [one for one in self._intakes if isinstance(one, LocalIntake)], why)
 
 
 def _be_polled() -> None:

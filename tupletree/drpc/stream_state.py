@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 
 from tupletree._rpc.status import from_rpc_error
+from tupletree.drpc.attempts import UnreadError
 from tupletree.drpc.open_calls import OpenCalls
 from tupletree.drpc.requests import Kind
 from tupletree.errors import DRPCError, DRPCTimeoutError, ProtocolError, TupletreeError, UnavailableError
@@ -23,10 +24,6 @@ MAX_OPEN: Final = 10_000
 
 _WRITE_FAILED: Final = "Internal error from Core"
 """gRPC's words for a write to a stream that has just broken; the status of the break itself is lost then."""
-
-
-class UnreadError(UnavailableError):
-    """The server has retired the stream before it read the call: another stream to it can make the call."""
 
 
 class Waiting(Protocol):

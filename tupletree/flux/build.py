@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tupletree.component import BasicBolt, Bolt, Spout
-from tupletree.config import encode_conf
+from tupletree.config import encode_conf, validate
 from tupletree.declarer import BoltDeclarer, ComponentDeclarer
 from tupletree.errors import ConfigError, TopologyError, UsageError
 from tupletree.flux.documents import Document, Values, read_document
@@ -78,6 +78,7 @@ def _conf_value(key: str, item: Item) -> Any:
     value = item.value()
     try:
         encode_conf({key: value})
+        validate({key: value})
     except ConfigError as error:
         raise item.fault(str(error)) from None
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations  # pure
 
 from typing import Any
 
-from tupletree.declarer import Definition
+from tupletree._definition import Definition
 from tupletree.errors import UsageError
 from tupletree.outputs import RESERVED_PREFIXES
 from tupletree.streams import StreamBuilder

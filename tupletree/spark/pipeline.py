@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from tupletree._definition import Definition
 from tupletree._signatures import check_calls
-from tupletree.declarer import Definition
 from tupletree.errors import TopologyError
 from tupletree.spark.pipeline_bolt import BATCHES, TICK_S, PipelineBolt
 from tupletree.spark.sink import Sink

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tupletree.state.memory import MemoryStateProvider
     from tupletree.state.postgres import PostgresStateProvider
     from tupletree.state.redis import RedisStateProvider
+    from tupletree.state.rocksdb.provider import RocksDBStateProvider
     from tupletree.state.sqlite import SqliteStateProvider
     from tupletree.state.zookeeper import ZooKeeperStateProvider
 
@@ -20,6 +21,7 @@ __all__ = [
     "MemoryStateProvider",
     "PostgresStateProvider",
     "RedisStateProvider",
+    "RocksDBStateProvider",
     "SqliteStateProvider",
     "StateProvider",
     "StateReader",
@@ -30,6 +32,7 @@ _LATE = {
     "MemoryStateProvider": "tupletree.state.memory",
     "PostgresStateProvider": "tupletree.state.postgres",
     "RedisStateProvider": "tupletree.state.redis",
+    "RocksDBStateProvider": "tupletree.state.rocksdb.provider",
     "SqliteStateProvider": "tupletree.state.sqlite",
     "ZooKeeperStateProvider": "tupletree.state.zookeeper",
 }

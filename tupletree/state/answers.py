@@ -12,6 +12,7 @@ import binascii
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from tupletree._limits import shown
@@ -20,7 +21,7 @@ from tupletree._wire.plain_form import key_of, plain_form
 from tupletree.errors import ProtocolError, TupletreeError, UsageError
 from tupletree.state.reader import StateReader
 from tupletree.state.value_buffer import check_key
-from tupletree.v1 import topology_pb2
+from tupletree.v1 import topology_pb2, worker_pb2
 
 MAX_KEYS: Final = 100
 MAX_KEY_BYTES: Final = 65_536
@@ -29,6 +30,8 @@ DEFAULT_ENTRIES: Final = 100
 MAX_BYTES: Final = 1_000_000
 MAX_BULK_ENTRIES: Final = 100_000
 MAX_BULK_BYTES: Final = 8_000_000
+MAX_REPLY_BYTES: Final = 16 * MAX_BYTES
+"""Of keys and values in the answer of one worker: keys in a state are of any size, and have to be named."""
 MAX_POSITION_LENGTH: Final = 100_000
 _TRIES: Final = 3
 
@@ -150,6 +153,33 @@ def message_of(answer: TaskAnswer) -> topology_pb2.TaskState:
     for one in answer.entries:
         found.entries.add(key=one.key, value=one.value or b"", size=one.size)
     return found
+
+
+def fault_of(tasks: Sequence[topology_pb2.TaskState], request: worker_pb2.ReadTaskStatesRequest) -> str:
+    """Return what is wrong with the answer of a worker, which may run any code; "" if nothing is."""
+    if [task.index for task in tasks] != list(request.indexes):
+        return "is not of the tasks that were asked"
+    size = sum(len(entry.key) + len(entry.value) for task in tasks for entry in task.entries)
+    if size > MAX_REPLY_BYTES:
+        return f"has {size:,} bytes of keys and values, more than {MAX_REPLY_BYTES:,}"
+    for task in tasks:
+        keys = [entry.key for entry in task.entries]
+        if request.keys:
+            if not set(keys) <= set(request.keys) or len(set(keys)) < len(keys):
+                return "has keys that were not asked for, or one twice"
+        elif len(keys) > request.limit or any(key <= before for before, key in pairwise([request.after, *keys])):
+            return "has more entries than were asked for, or not in the order of their keys"
+    return ""
+
+
+def fitting(tasks: Sequence[topology_pb2.TaskState]) -> list[topology_pb2.TaskState]:
+    """Leave out the values that do not fit into one answer together."""
+    budget = Budget()
+    for task in tasks:
+        for entry in task.entries:
+            if entry.value and budget.entry(entry.key, entry.value).value is None:
+                entry.value = b""
+    return list(tasks)
 
 
 # Positions in a list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from tupletree.state.buffered import BufferedState, Changes, not_prepared, super
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
 from tupletree.state.reader import Entries, MappingReader, StateReader
+from tupletree.state.sizes import Counted, Known
 
 
 class MemoryStateProvider(StateProvider):
@@ -49,7 +51,7 @@ class Namespace:
     prepared: int | None = None
     entries: dict[bytes, bytes] = field(default_factory=dict)
     changes: Changes = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)  # held by a commit, and by a reader
+    lock: threading.RLock = field(default_factory=threading.RLock)  # held by a commit, and by a reader
 
 
 class MemoryBackend:
@@ -113,6 +115,17 @@ class MemoryReader(StateReader):
         self._namespaces = namespaces
         self._name = name
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[bool]:
+        """Yield True while no commit can begin, and False, without waiting, if one is under way or another reads."""
+        lock = self._stored.lock
+        is_held = lock.acquire(blocking=False)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                lock.release()
+
     @property
     def committed(self) -> int | None:
         return self._stored.committed
@@ -126,6 +139,14 @@ class MemoryReader(StateReader):
         stored = self._stored
         with stored.lock:
             return MappingReader(None, stored.entries).scan(after, limit, max_bytes)
+
+    def count(self) -> Counted:
+        stored = self._stored
+        with stored.lock:
+            return MappingReader(None, stored.entries).count()
+
+    def known(self) -> Known:
+        return Known(keys=len(self._stored.entries))
 
     @property
     def _stored(self) -> Namespace:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tupletree._stores.postgres import PostgresAddress, library
 from tupletree.state.postgres_tables import Tables, check_format
 from tupletree.state.reader import Entries, StateReader
+from tupletree.state.sizes import MAX_LARGEST, Counted, LargeEntry
 
 if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
+
+_MAX_ROWS: Final = 1_000_000
 
 
 class PostgresReader(StateReader):
@@ -44,6 +47,15 @@ class PostgresReader(StateReader):
             f"SELECT key, value FROM ({sized}) AS page WHERE before IS NULL OR before < %s ORDER BY key",
             [after, max_bytes],
         )
+
+    def count(self) -> Counted:
+        entries = f"{self._tables.entries} WHERE {self._is_of_state} LIMIT {_MAX_ROWS}"
+        some = f"(SELECT key, octet_length(key) + octet_length(value) AS size FROM {entries}) AS counted"
+        rows = self._rows(f"SELECT count(*), coalesce(sum(size), 0)::bigint FROM {some}", [])
+        keys, size = rows[0] if rows else (0, 0)
+        # keys have fewer bytes than MAX_LARGEST_KEY_BYTES, since they are indexed
+        largest = self._rows(f"SELECT size, key FROM {some} ORDER BY size DESC LIMIT {MAX_LARGEST}", [])
+        return Counted(keys, size, keys < _MAX_ROWS, tuple(LargeEntry(*row) for row in largest))
 
     def close(self) -> None:
         self._address.close()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from tupletree.context import TopologyContext
 from tupletree.errors import ConfigError, UsageError
+from tupletree.state.bulk import BulkProvider, BulkState
 from tupletree.state.contract import KeyValueState, StateProvider
-from tupletree.state.options import CONFIG, PROVIDER, as_mapping, parsed
+from tupletree.state.options import CONFIG, PROVIDER, STORM_NAMES, as_mapping, parsed
 from tupletree.state.reader import StateReader
 
 BUILT_IN: Final = {
     "memory": "tupletree.state.memory:MemoryStateProvider",
     "sqlite": "tupletree.state.sqlite:SqliteStateProvider",
+    "rocksdb": "tupletree.state.rocksdb.provider:RocksDBStateProvider",
     "postgres": "tupletree.state.postgres:PostgresStateProvider",
     "redis": "tupletree.state.redis:RedisStateProvider",
     "zookeeper": "tupletree.state.zookeeper:ZooKeeperStateProvider",
@@ -34,13 +37,25 @@ def open_state(
         UnavailableError: the store cannot be reached.
     """
     check_provider(conf)
-    provider = _made(_name(conf))
+    provider = _made(provider_name(conf))
     return provider, provider.new_state(namespace, as_mapping(conf.get(CONFIG)), context)
+
+
+def bulk_opener(conf: Mapping[str, Any]) -> Callable[[str], BulkState] | None:
+    """Return the function that opens a namespace in bulk; None if the provider cannot. Raises UsageError as above."""
+    check_provider(conf)
+    provider = _made(provider_name(conf))
+    opens = next(vars(one) for one in type(provider).__mro__ if "new_state" in vars(one))
+    if (
+        isinstance(provider, BulkProvider) and "open_bulk" in opens
+    ):  # a subclass that opens others may store other bytes
+        return partial(provider.open_bulk, conf=as_mapping(conf.get(CONFIG)))
+    return None
 
 
 def remove_state(namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> None:
     """Remove the data of a namespace. Raises UsageError and UnavailableError as ``open_state``."""
-    _made(_name(conf)).remove_state(namespace, as_mapping(conf.get(CONFIG)), context)
+    _made(provider_name(conf)).remove_state(namespace, as_mapping(conf.get(CONFIG)), context)
 
 
 def open_reader(namespace: str, conf: Mapping[str, Any], provider: StateProvider | None = None) -> StateReader:
@@ -50,14 +65,14 @@ def open_reader(namespace: str, conf: Mapping[str, Any], provider: StateProvider
     """
     if provider is None:
         check_provider(conf)
-        provider = _made(_name(conf))
+        provider = _made(provider_name(conf))
     return provider.open_reader(namespace, as_mapping(conf.get(CONFIG)), conf)
 
 
 def is_durable(conf: Mapping[str, Any]) -> bool:
     """True if the states of the configured provider survive their process. Raises UsageError as ``open_state``."""
     check_provider(conf)
-    return _made(_name(conf)).is_durable
+    return _made(provider_name(conf)).is_durable
 
 
 def outlives_workers(provider: str | None) -> bool:
@@ -75,10 +90,14 @@ def check_provider(conf: Mapping[str, Any]) -> None:
         ConfigError: the provider is unknown; its configuration is not a mapping; or, for a built-in provider, a key is
             unknown or missing or has a value of the wrong kind.
     """
-    name = _name(conf)
+    name = provider_name(conf)
     config = as_mapping(conf.get(CONFIG))
     if name in BUILT_IN:
         parsed(name, config)
+    elif name.startswith("org.apache.storm."):
+        raise ConfigError(
+            f"{PROVIDER}: {name!r} is a class of Java: write {', '.join(BUILT_IN)}, or a class of your own"
+        )
     elif not _is_class(name):
         nearest = difflib.get_close_matches(name.lower(), BUILT_IN, n=1, cutoff=0.0)[0]
         raise ConfigError(
@@ -87,13 +106,14 @@ def check_provider(conf: Mapping[str, Any]) -> None:
         )
 
 
-def _name(conf: Mapping[str, Any]) -> str:
+def provider_name(conf: Mapping[str, Any]) -> str:
+    """Return the name of the configured provider: a short one, or that of a class. Raises ConfigError if it is none."""
     name = conf.get(PROVIDER)
     if name is None:
         return "memory"
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{PROVIDER} takes the name of a provider or of a class, not {name!r}")
-    return name
+    return STORM_NAMES.get(name, name)
 
 
 def _split(path: str) -> tuple[str, str]:

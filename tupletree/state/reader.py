@@ -9,9 +9,19 @@ from __future__ import annotations  # pure
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import ClassVar, Final
+
+from tupletree.state.sizes import Counted, Known, StateSize, Tally, estimated
 
 Entries = list[tuple[bytes, bytes]]
 """Encoded keys and values, ascending by encoded key."""
+
+MAX_COUNTED: Final = 10_000
+"""The entries that are read one by one to measure a state."""
+MAX_COUNTED_BYTES: Final = 16_000_000
+_PAGE: Final = 1_000
+_PAGE_BYTES: Final = 1_000_000
 
 
 class StateReader(ABC):
@@ -20,6 +30,9 @@ class StateReader(ABC):
     Each call reads the values of one checkpoint; a later call may find a later one. Every call can raise
     UnavailableError if the store cannot be reached.
     """
+
+    is_kept: ClassVar[bool] = False
+    """True if opening takes long: a reader is then kept for the next question, which any thread may read."""
 
     @property
     @abstractmethod
@@ -36,6 +49,26 @@ class StateReader(ABC):
 
         At most ``limit`` entries, and no more after they have ``max_bytes`` bytes; at least one if any is left.
         """
+
+    def size(self) -> StateSize:
+        """Return the number of keys and bytes: counted, or estimated where a count would read much."""
+        counted = self.count()
+        return estimated(counted, Known() if counted.is_all else self.known())
+
+    def count(self) -> Counted:
+        """Count entries, up to a limit of the reader's choice."""
+        tally, after = Tally(), b""
+        while tally.keys < MAX_COUNTED and tally.bytes < MAX_COUNTED_BYTES:
+            page = self.scan(after, _PAGE, _PAGE_BYTES)
+            if not page:
+                return tally.counted(is_all=True)
+            tally.add(page)
+            after = page[-1][0]
+        return tally.counted(is_all=not self.scan(after, 1, 1))
+
+    def known(self) -> Known:
+        """Return what the store knows of all entries without reading them. Asked for if not all were counted."""
+        return Known()
 
     def close(self) -> None:  # noqa: B027 - most readers hold none
         """Release the resources of the reader."""
@@ -58,6 +91,31 @@ class MappingReader(StateReader):
     def scan(self, after: bytes, limit: int, max_bytes: int) -> Entries:
         keys = heapq.nsmallest(limit, (key for key in list(self._entries) if key > after))
         return bounded(((key, self._entries[key]) for key in keys if key in self._entries), limit, max_bytes)
+
+    def count(self) -> Counted:
+        tally = Tally()
+        tally.add(islice(self._entries.items(), MAX_COUNTED))
+        return tally.counted(is_all=tally.keys == len(self._entries))
+
+    def known(self) -> Known:
+        return Known(keys=len(self._entries))
+
+
+def counted(entries: Iterable[tuple[bytes, bytes]]) -> Counted:
+    """Count entries one by one, up to the limits."""
+    tally, left = Tally(), iter(entries)
+    while tally.keys < MAX_COUNTED and tally.bytes < MAX_COUNTED_BYTES:
+        page: Entries = []
+        size = 0
+        for key, value in islice(left, _PAGE):
+            page.append((key, value))
+            size += len(key) + len(value)
+            if size >= _PAGE_BYTES:
+                break
+        if not page:
+            return tally.counted(is_all=True)
+        tally.add(page)
+    return tally.counted(is_all=next(left, None) is None)
 
 
 def bounded(entries: Iterable[tuple[bytes, bytes]], limit: int, max_bytes: int) -> Entries:

@@ -20,7 +20,8 @@ from typing import Any, Final, TypeVar
 
 from tupletree._stores.redis import RedisAddress
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.state.reader import Entries, StateReader, bounded
+from tupletree.state.reader import MAX_COUNTED, MAX_COUNTED_BYTES, Entries, StateReader, bounded
+from tupletree.state.sizes import Counted, Known, Tally
 
 R = TypeVar("R")
 
@@ -63,6 +64,21 @@ class RedisReader(StateReader):
     def scan(self, after: bytes, limit: int, max_bytes: int) -> Entries:
         keys = heapq.nsmallest(limit, self._use(lambda: self._keys_after(after)))
         return bounded(self._entries(keys), limit, max_bytes)
+
+    def count(self) -> Counted:
+        """Count entries of the hash, in the order of the server. While a commit is under way, they are not all."""
+        tally, cursor, is_moving = Tally(), 0, False
+        while tally.keys < MAX_COUNTED and tally.bytes < MAX_COUNTED_BYTES:
+            replies, overrides = self._use(functools.partial(self._read, functools.partial(self._page, cursor)))
+            cursor, page = replies[0]
+            tally.add(page.items())
+            is_moving = is_moving or bool(overrides)
+            if cursor == 0:
+                return tally.counted(is_all=not is_moving)
+        return tally.counted(is_all=False)
+
+    def known(self) -> Known:
+        return Known(keys=self._use(lambda: self._client.hlen(self._values)))
 
     def _entries(self, keys: Sequence[bytes]) -> Any:
         """Yield the keys that still exist, with their values: many small ones, or few large ones, are read at once."""

@@ -11,9 +11,7 @@ Every write is one ``BEGIN IMMEDIATE`` transaction that checks the owner first. 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +22,7 @@ from tupletree.context import TopologyContext
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.state.buffered import BufferedState, Changes, not_prepared, superseded
 from tupletree.state.contract import KeyValueState, StateProvider
+from tupletree.state.names import readable_name
 from tupletree.state.options import parsed
 from tupletree.state.reader import StateReader
 from tupletree.state.sqlite_reader import SqliteReader
@@ -75,10 +74,8 @@ def path_of(namespace: str, directory: str) -> str:
 
 
 def file_name(namespace: str) -> str:
-    """Return a readable file name that every file system accepts. The digest makes it unique to the namespace."""
-    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", namespace).strip(".-")[:80]
-    digest = hashlib.sha256(namespace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{readable}-{digest}.db"
+    """Return the name of a namespace's file."""
+    return f"{readable_name(namespace)}.db"
 
 
 class SqliteBackend:
@@ -143,6 +140,8 @@ class SqliteBackend:
             self._connection.execute("UPDATE namespace SET prepared = NULL")
 
     def close(self) -> None:
+        with suppress(sqlite3.DatabaseError):  # a kept reader would leave changes in the log, beside the file
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._connection.close()
 
     @contextmanager

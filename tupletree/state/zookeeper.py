@@ -38,6 +38,7 @@ from tupletree.state.buffered import BufferedState, Changes, not_prepared, super
 from tupletree.state.contract import KeyValueState, StateProvider
 from tupletree.state.options import parsed
 from tupletree.state.reader import Entries, MappingReader, StateReader
+from tupletree.state.sizes import StateSize
 
 FOLDER: Final = "/$states"
 LIMIT_BYTES: Final = 500_000
@@ -252,6 +253,9 @@ class ZooKeeperReader(StateReader):
 
     def scan(self, after: bytes, limit: int, max_bytes: int) -> Entries:
         return self._read().scan(after, limit, max_bytes)
+
+    def size(self) -> StateSize:
+        return self._read().size()
 
     def close(self) -> None:
         self._store.close()

@@ -10,15 +10,18 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from tupletree import config
+from tupletree._blobs import uses_of
 from tupletree._checkpoints.settings import check_settings
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
 from tupletree._stores import memory_nodes
 from tupletree.config import TopologyConf
-from tupletree.errors import NameInUseError, NotFoundError, UsageError
+from tupletree.errors import NameInUseError, NotFoundError, TopologyError, UsageError
 from tupletree.testing.counts import ComponentCounts, progress_lines
+from tupletree.testing.local_blobs import AnyPath, LocalBlobs
 from tupletree.testing.local_topology import STEP_S, LocalTopology
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology, check_topology_name
+from tupletree.worker.blobs import BlobPaths
 from tupletree.worker.core.task import Observer
 from tupletree.worker.reporting.metrics import text_of_tasks
 
@@ -47,9 +50,12 @@ class LocalCluster:
     by the next ``wait_quiet`` or ``wait_until``; the progress of transactional topologies is kept in memory until
     ``close``, unless ``transactional.zookeeper.servers`` is set. Every tuple is encoded and decoded, as between the
     workers of a cluster; ``topology.testing.always.try.serialize: false`` passes values by reference instead.
+    ``blobs`` are files of this machine, by key, for topologies that name them in ``topology.blobstore.map``; components
+    open these files themselves, no copies.
     """
 
-    def __init__(self, simulated_time: bool = False) -> None:
+    def __init__(self, simulated_time: bool = False, blobs: Mapping[str, AnyPath] | None = None) -> None:
+        self._blobs = LocalBlobs(blobs or {})
         self._simulated = SimulatedClock() if simulated_time else None
         self._clock: Callable[[], float] = self._simulated or time.monotonic
         self._topologies: dict[str, LocalTopology] = {}
@@ -89,8 +95,14 @@ class LocalCluster:
             conf |= {"zookeeper.servers": [], "transactional.zookeeper.root": self._progress_root}
         if CHECKPOINT_SPOUT in topology.components:
             check_settings(conf)
-        self._topologies[name] = LocalTopology(name, topology, conf, self._clock, observer=observer)
-        self._topologies[name].start(is_active=not inactive)
+        paths = BlobPaths(self._blobs.paths(name, uses_of(conf)))
+        local = LocalTopology(name, topology, conf, self._clock, observer=observer, blobs=paths)
+        self._topologies[name] = local
+        try:
+            local.start(is_active=not inactive)
+        except TopologyError:  # a hook of the worker cannot start
+            del self._topologies[name]
+            raise
         return name
 
     def kill(self, name: str) -> None:
@@ -105,6 +117,19 @@ class LocalCluster:
     def deactivate(self, name: str) -> None:
         """Stop the topology's spouts from emitting. Tuples in flight are still processed."""
         self._find(name).engine.set_active(False)
+
+    def update_blob(self, key: str, path: AnyPath) -> None:
+        """Let a blob be another file, and call ``blob_updated`` of the components whose topologies name it.
+
+        That holds with ``workerRestart``, too: there is no worker to restart.
+
+        Raises:
+            UsageError: the key is invalid, or there is no such file.
+        """
+        self._blobs.put(key, path)
+        for name, topology in list(self._topologies.items()):
+            uses = [use for use in uses_of(topology.conf) if use.key == key]
+            topology.tell_of_blobs(self._blobs.paths(name, uses))
 
     def errors(self, name: str) -> list[tuple[str, BaseException]]:
         """Return the errors reported by components, as (component id, exception), oldest first."""
@@ -236,6 +261,7 @@ class LocalCluster:
             self.kill(name)
         self._is_closing.set()
         self._housekeeper.join()
+        self._blobs.close()
         memory_nodes.drop(self._progress_root)
 
     def __enter__(self) -> LocalCluster:

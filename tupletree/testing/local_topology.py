@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from tupletree._checkpoints.spout import CheckpointSpout
 from tupletree._checkpoints.steps import CHECKPOINT_SPOUT
@@ -16,12 +16,13 @@ from tupletree._wire.fail_reasons import WaitingReasons
 from tupletree._wire.statuses import decode_status, encode_status
 from tupletree.acker.ledger import Ledger
 from tupletree.component import Spout
-from tupletree.errors import TaskFailedError
+from tupletree.errors import TaskFailedError, TopologyError
 from tupletree.outputs import RESERVED_PREFIXES
 from tupletree.parallelism import executor_counts, executors_of, tasks_of
 from tupletree.testing.counts import ComponentCounts, counts_of
 from tupletree.testing.wait import wait_until
 from tupletree.topology import Topology
+from tupletree.worker.blobs import BlobPaths
 from tupletree.worker.checkpoint.stateful_participant import StatefulParticipant
 from tupletree.worker.control_messages import TreeVerdict, VerdictKind
 from tupletree.worker.core.ack_updates import AckUpdates, split
@@ -40,14 +41,24 @@ STEP_S = 1.0
 STOP_TIMEOUT_S = 5.0
 
 
+@runtime_checkable
+class WatchingSpout(Protocol):
+    """A spout that follows the start and the failure of its local topology: DRPCSpout."""
+
+    def topology_starts(self) -> None: ...
+    def topology_failed(self, failure: TaskFailedError) -> None: ...
+
+
 class LocalTopology:
     """One topology in this process: an engine, and the ledgers of its shards."""
 
     def __init__(
         self, name: str, topology: Topology, conf: Mapping[str, Any], clock: Callable[[], float],
-        observer: Observer | None = None,
+        observer: Observer | None = None, blobs: BlobPaths | None = None,
     ) -> None:  # fmt: skip
         self.name = name
+        self.conf = conf
+        self._blobs = blobs or BlobPaths()
         self.errors: list[tuple[str, BaseException]] = []
         self.failure: TaskFailedError | None = None
         self._clock = clock
@@ -79,6 +90,7 @@ class LocalTopology:
             environment=environment,
             seed=random.getrandbits(64),
             observer=observer,
+            blob=self._blobs.find,
         )
         self.engine = Engine(plan, executors, self, self._on_blocking)
         self.shortest_tick_s = min(
@@ -87,8 +99,20 @@ class LocalTopology:
 
     def start(self, is_active: bool) -> None:
         """Start the run loops and, if ``is_active``, the spouts."""
+        try:
+            self.engine.start_hooks()
+        except TopologyError:
+            self.engine.stop(STOP_TIMEOUT_S)
+            raise
+        for spout in self._watching_spouts:
+            spout.topology_starts()
         self.engine.start()
         self.engine.set_active(is_active)
+
+    def tell_of_blobs(self, paths: Mapping[str, str]) -> None:
+        """Adopt new files of blobs, by local name, and tell the components."""
+        self._blobs.update(paths)
+        self.engine.tell_of_blobs(paths)
 
     def send(self, batch: object, tasks: frozenset[int]) -> None:
         """Never called: there is no other worker."""
@@ -113,6 +137,8 @@ class LocalTopology:
     def failed(self, failure: TaskFailedError) -> None:
         """End the topology because a component raised. Called on run loop threads, which cannot join each other."""
         self.failure = self.failure or failure
+        for spout in self._watching_spouts:
+            spout.topology_failed(self.failure)
         for loop in self.engine.loops:
             loop.stop()
 
@@ -218,6 +244,10 @@ class LocalTopology:
             for task in self.tasks
             if isinstance(task, SpoutTask) and not isinstance(task.spout, CheckpointSpout)
         ]
+
+    @property
+    def _watching_spouts(self) -> list[WatchingSpout]:
+        return [spout for spout in self._spouts if isinstance(spout, WatchingSpout)]
 
     def end_input(self) -> Iterator[str]:
         """Tell each component that follows time that no input comes, and yield it: those first that feed others."""

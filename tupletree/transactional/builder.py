@@ -12,10 +12,11 @@ import copy
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from tupletree._definition import Definition, Input
 from tupletree._signatures import check_calls
 from tupletree.component import BasicBolt, Bolt, Spout
 from tupletree.connectors.transactional_sink import TransactionalSink
-from tupletree.declarer import BoltDeclarer, ComponentDeclarer, Definition, Input, SpoutDeclarer
+from tupletree.declarer import BoltDeclarer, ComponentDeclarer, SpoutDeclarer
 from tupletree.errors import TopologyError
 from tupletree.topology import Topology, TopologyBuilder
 from tupletree.transactional.attempt_field import GroupingWithoutAttempt
@@ -123,6 +124,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         }  # fmt: skip
         if pending in wired._components[self.spout_id].conf:
             wired._components[self._coordinator_id].conf[pending] = wired._components[self.spout_id].conf.pop(pending)
+        wired._worker_hooks = self._worker_hooks
         return wired.create_topology()
 
     def _set(self, component_id: str, bolt: Any, parallelism: int, *, is_committer: bool) -> BoltDeclarer:

@@ -89,6 +89,10 @@ class CoordinatedBolt(Bolt):
             self.bolt.prepare(conf, context)
             self.bolt.setup()
 
+    def blob_updated(self, name: str, path: str) -> None:
+        if isinstance(self.bolt, BasicBolt):  # a BatchBolt is made anew for each batch
+            self.bolt.blob_updated(name, path)
+
     def cleanup(self) -> None:
         if isinstance(self.bolt, BasicBolt):
             self.bolt.teardown()

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tupletree.connectors.formats import Format, FormatError, decoded
-from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.log_source import LogSource
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import ReportedFailedException, UnavailableError
 from tupletree.transactional.bolts import BatchCollector
 

@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tupletree/v1/acker.proto\x12\x0ctupletree.v1\"q\n\x0cTrackRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.tupletree.v1.TrackHelloH\x00\x12.\n\x07updates\x18\x02 \x01(\x0b\x32\x1b.tupletree.v1.LedgerUpdatesH\x00\x42\x06\n\x04kind\"n\n\nTrackHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x03(\r\x12\x19\n\x11message_timeout_s\x18\x04 \x01(\x01\x12\x0e\n\x06shards\x18\x05 \x01(\r\"c\n\rLedgerUpdates\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12)\n\x06shards\x18\x03 \x03(\x0b\x32\x19.tupletree.v1.ShardUpdate\"\xe0\x01\n\x0bShardUpdate\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x12\n\ninit_roots\x18\x02 \x01(\x0c\x12\x13\n\x0binit_values\x18\x03 \x01(\x0c\x12\x12\n\ninit_tasks\x18\x04 \x01(\x0c\x12\x11\n\tack_roots\x18\x05 \x01(\x0c\x12\x12\n\nack_values\x18\x06 \x01(\x0c\x12\x12\n\nfail_roots\x18\x07 \x01(\x0c\x12\x13\n\x0breset_roots\x18\x08 \x01(\x0c\x12/\n\x0c\x66\x61il_reasons\x18\n \x01(\x0b\x32\x19.tupletree.v1.FailReasonsJ\x04\x08\t\x10\n\"<\n\x0b\x46\x61ilReasons\x12\x0f\n\x07reasons\x18\x01 \x03(\x0c\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05which\x18\x03 \x01(\x0c\"\x8d\x01\n\nTrackReply\x12\x10\n\x08\x61\x63ker_id\x18\x01 \x01(\t\x12\x11\n\tconfirmed\x18\x02 \x01(\x04\x12(\n\x08verdicts\x18\x03 \x03(\x0b\x32\x16.tupletree.v1.Verdicts\x12\x0f\n\x07\x64rained\x18\x04 \x01(\x08\x12\x11\n\tlinger_us\x18\x05 \x01(\r\x12\x0c\n\x04hold\x18\x06 \x01(\x08\"\x89\x01\n\x08Verdicts\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\r\n\x05\x61\x63ked\x18\x02 \x01(\x0c\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x0c\x12\x0f\n\x07\x65xpired\x18\x04 \x01(\x0c\x12\r\n\x05reset\x18\x05 \x01(\x0c\x12*\n\x07reasons\x18\x07 \x01(\x0b\x32\x19.tupletree.v1.FailReasonsJ\x04\x08\x06\x10\x07\"\x17\n\x15\x44\x65scribeLedgerRequest\"\xce\x01\n\x0cShardSummary\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0f\n\x07pending\x18\x03 \x01(\x04\x12\x14\n\x0coldest_age_s\x18\x04 \x01(\x01\x12\r\n\x05inits\x18\x05 \x01(\x04\x12\x0c\n\x04\x61\x63ks\x18\x06 \x01(\x04\x12\r\n\x05\x66\x61ils\x18\x07 \x01(\x04\x12\x0e\n\x06resets\x18\x08 \x01(\x04\x12\x10\n\x08timeouts\x18\t \x01(\x04\x12\x11\n\tcompleted\x18\n \x01(\x04\x12\x12\n\nbytes_held\x18\x0b \x01(\x04\"\x85\x01\n\x13\x44\x65scribeLedgerReply\x12\x10\n\x08\x61\x63ker_id\x18\x01 \x01(\t\x12\x10\n\x08\x64raining\x18\x02 \x01(\x08\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0f\n\x07reasons\x18\x04 \x03(\t\x12*\n\x06shards\x18\x05 \x03(\x0b\x32\x1a.tupletree.v1.ShardSummary\"9\n\x13\x44ropTopologyRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x13\n\x0btopology_id\x18\x02 \x01(\t\"\x13\n\x11\x44ropTopologyReply2\xf8\x01\n\x05\x41\x63ker\x12\x41\n\x05Track\x12\x1a.tupletree.v1.TrackRequest\x1a\x18.tupletree.v1.TrackReply(\x01\x30\x01\x12X\n\x0e\x44\x65scribeLedger\x12#.tupletree.v1.DescribeLedgerRequest\x1a!.tupletree.v1.DescribeLedgerReply\x12R\n\x0c\x44ropTopology\x12!.tupletree.v1.DropTopologyRequest\x1a\x1f.tupletree.v1.DropTopologyReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18tupletree/v1/acker.proto\x12\x0ctupletree.v1\"q\n\x0cTrackRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.tupletree.v1.TrackHelloH\x00\x12.\n\x07updates\x18\x02 \x01(\x0b\x32\x1b.tupletree.v1.LedgerUpdatesH\x00\x42\x06\n\x04kind\"n\n\nTrackHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tworker_id\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x03(\r\x12\x19\n\x11message_timeout_s\x18\x04 \x01(\x01\x12\x0e\n\x06shards\x18\x05 \x01(\r\"v\n\x11TrackTreesRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.tupletree.v1.TreesHelloH\x00\x12.\n\x07updates\x18\x02 \x01(\x0b\x32\x1b.tupletree.v1.LedgerUpdatesH\x00\x42\x06\n\x04kind\"2\n\nTreesHello\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"T\n\x0cTreesWelcome\x12\x16\n\x0emax_open_trees\x18\x01 \x01(\x04\x12\x19\n\x11max_updates_per_s\x18\x02 \x01(\x04\x12\x11\n\ttimeout_s\x18\x03 \x01(\x01\"c\n\rLedgerUpdates\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12)\n\x06shards\x18\x03 \x03(\x0b\x32\x19.tupletree.v1.ShardUpdate\"\xe0\x01\n\x0bShardUpdate\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x12\n\ninit_roots\x18\x02 \x01(\x0c\x12\x13\n\x0binit_values\x18\x03 \x01(\x0c\x12\x12\n\ninit_tasks\x18\x04 \x01(\x0c\x12\x11\n\tack_roots\x18\x05 \x01(\x0c\x12\x12\n\nack_values\x18\x06 \x01(\x0c\x12\x12\n\nfail_roots\x18\x07 \x01(\x0c\x12\x13\n\x0breset_roots\x18\x08 \x01(\x0c\x12/\n\x0c\x66\x61il_reasons\x18\n \x01(\x0b\x32\x19.tupletree.v1.FailReasonsJ\x04\x08\t\x10\n\"<\n\x0b\x46\x61ilReasons\x12\x0f\n\x07reasons\x18\x01 \x03(\x0c\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05which\x18\x03 \x01(\x0c\"\xba\x01\n\nTrackReply\x12\x10\n\x08\x61\x63ker_id\x18\x01 \x01(\t\x12\x11\n\tconfirmed\x18\x02 \x01(\x04\x12(\n\x08verdicts\x18\x03 \x03(\x0b\x32\x16.tupletree.v1.Verdicts\x12\x0f\n\x07\x64rained\x18\x04 \x01(\x08\x12\x11\n\tlinger_us\x18\x05 \x01(\r\x12\x0c\n\x04hold\x18\x06 \x01(\x08\x12+\n\x07welcome\x18\x07 \x01(\x0b\x32\x1a.tupletree.v1.TreesWelcome\"\x9a\x01\n\x08Verdicts\x12\x0c\n\x04task\x18\x01 \x01(\r\x12\r\n\x05\x61\x63ked\x18\x02 \x01(\x0c\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x0c\x12\x0f\n\x07\x65xpired\x18\x04 \x01(\x0c\x12\r\n\x05reset\x18\x05 \x01(\x0c\x12*\n\x07reasons\x18\x07 \x01(\x0b\x32\x19.tupletree.v1.FailReasons\x12\x0f\n\x07refused\x18\x08 \x01(\x0cJ\x04\x08\x06\x10\x07\"\x17\n\x15\x44\x65scribeLedgerRequest\"\xce\x01\n\x0cShardSummary\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\x12\x0f\n\x07pending\x18\x03 \x01(\x04\x12\x14\n\x0coldest_age_s\x18\x04 \x01(\x01\x12\r\n\x05inits\x18\x05 \x01(\x04\x12\x0c\n\x04\x61\x63ks\x18\x06 \x01(\x04\x12\r\n\x05\x66\x61ils\x18\x07 \x01(\x04\x12\x0e\n\x06resets\x18\x08 \x01(\x04\x12\x10\n\x08timeouts\x18\t \x01(\x04\x12\x11\n\tcompleted\x18\n \x01(\x04\x12\x12\n\nbytes_held\x18\x0b \x01(\x04\"\xdc\x01\n\x10NamespaceSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63lients\x18\x02 \x01(\x04\x12\x12\n\nopen_trees\x18\x03 \x01(\x04\x12\x16\n\x0emax_open_trees\x18\x04 \x01(\x04\x12\x19\n\x11max_updates_per_s\x18\x05 \x01(\x04\x12\x11\n\ttimeout_s\x18\x06 \x01(\x01\x12\r\n\x05\x62\x65gun\x18\x07 \x01(\x04\x12\x0c\n\x04\x64one\x18\x08 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\t \x01(\x04\x12\x11\n\ttimed_out\x18\n \x01(\x04\x12\x0f\n\x07refused\x18\x0b \x01(\x04\"\xb9\x01\n\x13\x44\x65scribeLedgerReply\x12\x10\n\x08\x61\x63ker_id\x18\x01 \x01(\t\x12\x10\n\x08\x64raining\x18\x02 \x01(\x08\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0f\n\x07reasons\x18\x04 \x03(\t\x12*\n\x06shards\x18\x05 \x03(\x0b\x32\x1a.tupletree.v1.ShardSummary\x12\x32\n\nnamespaces\x18\x06 \x03(\x0b\x32\x1e.tupletree.v1.NamespaceSummary\"9\n\x13\x44ropTopologyRequest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x13\n\x0btopology_id\x18\x02 \x01(\t\"\x13\n\x11\x44ropTopologyReply2\xc5\x02\n\x05\x41\x63ker\x12\x41\n\x05Track\x12\x1a.tupletree.v1.TrackRequest\x1a\x18.tupletree.v1.TrackReply(\x01\x30\x01\x12K\n\nTrackTrees\x12\x1f.tupletree.v1.TrackTreesRequest\x1a\x18.tupletree.v1.TrackReply(\x01\x30\x01\x12X\n\x0e\x44\x65scribeLedger\x12#.tupletree.v1.DescribeLedgerRequest\x1a!.tupletree.v1.DescribeLedgerReply\x12R\n\x0c\x44ropTopology\x12!.tupletree.v1.DropTopologyRequest\x1a\x1f.tupletree.v1.DropTopologyReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -25,26 +25,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRACKREQUEST']._serialized_end=155
   _globals['_TRACKHELLO']._serialized_start=157
   _globals['_TRACKHELLO']._serialized_end=267
-  _globals['_LEDGERUPDATES']._serialized_start=269
-  _globals['_LEDGERUPDATES']._serialized_end=368
-  _globals['_SHARDUPDATE']._serialized_start=371
-  _globals['_SHARDUPDATE']._serialized_end=595
-  _globals['_FAILREASONS']._serialized_start=597
-  _globals['_FAILREASONS']._serialized_end=657
-  _globals['_TRACKREPLY']._serialized_start=660
-  _globals['_TRACKREPLY']._serialized_end=801
-  _globals['_VERDICTS']._serialized_start=804
-  _globals['_VERDICTS']._serialized_end=941
-  _globals['_DESCRIBELEDGERREQUEST']._serialized_start=943
-  _globals['_DESCRIBELEDGERREQUEST']._serialized_end=966
-  _globals['_SHARDSUMMARY']._serialized_start=969
-  _globals['_SHARDSUMMARY']._serialized_end=1175
-  _globals['_DESCRIBELEDGERREPLY']._serialized_start=1178
-  _globals['_DESCRIBELEDGERREPLY']._serialized_end=1311
-  _globals['_DROPTOPOLOGYREQUEST']._serialized_start=1313
-  _globals['_DROPTOPOLOGYREQUEST']._serialized_end=1370
-  _globals['_DROPTOPOLOGYREPLY']._serialized_start=1372
-  _globals['_DROPTOPOLOGYREPLY']._serialized_end=1391
-  _globals['_ACKER']._serialized_start=1394
-  _globals['_ACKER']._serialized_end=1642
+  _globals['_TRACKTREESREQUEST']._serialized_start=269
+  _globals['_TRACKTREESREQUEST']._serialized_end=387
+  _globals['_TREESHELLO']._serialized_start=389
+  _globals['_TREESHELLO']._serialized_end=439
+  _globals['_TREESWELCOME']._serialized_start=441
+  _globals['_TREESWELCOME']._serialized_end=525
+  _globals['_LEDGERUPDATES']._serialized_start=527
+  _globals['_LEDGERUPDATES']._serialized_end=626
+  _globals['_SHARDUPDATE']._serialized_start=629
+  _globals['_SHARDUPDATE']._serialized_end=853
+  _globals['_FAILREASONS']._serialized_start=855
+  _globals['_FAILREASONS']._serialized_end=915
+  _globals['_TRACKREPLY']._serialized_start=918
+  _globals['_TRACKREPLY']._serialized_end=1104
+  _globals['_VERDICTS']._serialized_start=1107
+  _globals['_VERDICTS']._serialized_end=1261
+  _globals['_DESCRIBELEDGERREQUEST']._serialized_start=1263
+  _globals['_DESCRIBELEDGERREQUEST']._serialized_end=1286
+  _globals['_SHARDSUMMARY']._serialized_start=1289
+  _globals['_SHARDSUMMARY']._serialized_end=1495
+  _globals['_NAMESPACESUMMARY']._serialized_start=1498
+  _globals['_NAMESPACESUMMARY']._serialized_end=1718
+  _globals['_DESCRIBELEDGERREPLY']._serialized_start=1721
+  _globals['_DESCRIBELEDGERREPLY']._serialized_end=1906
+  _globals['_DROPTOPOLOGYREQUEST']._serialized_start=1908
+  _globals['_DROPTOPOLOGYREQUEST']._serialized_end=1965
+  _globals['_DROPTOPOLOGYREPLY']._serialized_start=1967
+  _globals['_DROPTOPOLOGYREPLY']._serialized_end=1986
+  _globals['_ACKER']._serialized_start=1989
+  _globals['_ACKER']._serialized_end=2314
 # @@protoc_insertion_point(module_scope)

@@ -27,6 +27,32 @@ class TrackHello(_message.Message):
     shards: int
     def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., tasks: _Optional[_Iterable[int]] = ..., message_timeout_s: _Optional[float] = ..., shards: _Optional[int] = ...) -> None: ...
 
+class TrackTreesRequest(_message.Message):
+    __slots__ = ("hello", "updates")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    hello: TreesHello
+    updates: LedgerUpdates
+    def __init__(self, hello: _Optional[_Union[TreesHello, _Mapping]] = ..., updates: _Optional[_Union[LedgerUpdates, _Mapping]] = ...) -> None: ...
+
+class TreesHello(_message.Message):
+    __slots__ = ("namespace", "client_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    client_id: str
+    def __init__(self, namespace: _Optional[str] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class TreesWelcome(_message.Message):
+    __slots__ = ("max_open_trees", "max_updates_per_s", "timeout_s")
+    MAX_OPEN_TREES_FIELD_NUMBER: _ClassVar[int]
+    MAX_UPDATES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    max_open_trees: int
+    max_updates_per_s: int
+    timeout_s: float
+    def __init__(self, max_open_trees: _Optional[int] = ..., max_updates_per_s: _Optional[int] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
 class LedgerUpdates(_message.Message):
     __slots__ = ("sequence", "shard_version", "shards")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -70,36 +96,40 @@ class FailReasons(_message.Message):
     def __init__(self, reasons: _Optional[_Iterable[bytes]] = ..., roots: _Optional[bytes] = ..., which: _Optional[bytes] = ...) -> None: ...
 
 class TrackReply(_message.Message):
-    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "linger_us", "hold")
+    __slots__ = ("acker_id", "confirmed", "verdicts", "drained", "linger_us", "hold", "welcome")
     ACKER_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
     LINGER_US_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
     acker_id: str
     confirmed: int
     verdicts: _containers.RepeatedCompositeFieldContainer[Verdicts]
     drained: bool
     linger_us: int
     hold: bool
-    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: bool = ..., linger_us: _Optional[int] = ..., hold: bool = ...) -> None: ...
+    welcome: TreesWelcome
+    def __init__(self, acker_id: _Optional[str] = ..., confirmed: _Optional[int] = ..., verdicts: _Optional[_Iterable[_Union[Verdicts, _Mapping]]] = ..., drained: bool = ..., linger_us: _Optional[int] = ..., hold: bool = ..., welcome: _Optional[_Union[TreesWelcome, _Mapping]] = ...) -> None: ...
 
 class Verdicts(_message.Message):
-    __slots__ = ("task", "acked", "failed", "expired", "reset", "reasons")
+    __slots__ = ("task", "acked", "failed", "expired", "reset", "reasons", "refused")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     task: int
     acked: bytes
     failed: bytes
     expired: bytes
     reset: bytes
     reasons: FailReasons
-    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ..., reasons: _Optional[_Union[FailReasons, _Mapping]] = ...) -> None: ...
+    refused: bytes
+    def __init__(self, task: _Optional[int] = ..., acked: _Optional[bytes] = ..., failed: _Optional[bytes] = ..., expired: _Optional[bytes] = ..., reset: _Optional[bytes] = ..., reasons: _Optional[_Union[FailReasons, _Mapping]] = ..., refused: _Optional[bytes] = ...) -> None: ...
 
 class DescribeLedgerRequest(_message.Message):
     __slots__ = ()
@@ -131,19 +161,47 @@ class ShardSummary(_message.Message):
     bytes_held: int
     def __init__(self, topology_id: _Optional[str] = ..., shard: _Optional[int] = ..., pending: _Optional[int] = ..., oldest_age_s: _Optional[float] = ..., inits: _Optional[int] = ..., acks: _Optional[int] = ..., fails: _Optional[int] = ..., resets: _Optional[int] = ..., timeouts: _Optional[int] = ..., completed: _Optional[int] = ..., bytes_held: _Optional[int] = ...) -> None: ...
 
+class NamespaceSummary(_message.Message):
+    __slots__ = ("name", "clients", "open_trees", "max_open_trees", "max_updates_per_s", "timeout_s", "begun", "done", "failed", "timed_out", "refused")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TREES_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_TREES_FIELD_NUMBER: _ClassVar[int]
+    MAX_UPDATES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    clients: int
+    open_trees: int
+    max_open_trees: int
+    max_updates_per_s: int
+    timeout_s: float
+    begun: int
+    done: int
+    failed: int
+    timed_out: int
+    refused: int
+    def __init__(self, name: _Optional[str] = ..., clients: _Optional[int] = ..., open_trees: _Optional[int] = ..., max_open_trees: _Optional[int] = ..., max_updates_per_s: _Optional[int] = ..., timeout_s: _Optional[float] = ..., begun: _Optional[int] = ..., done: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., refused: _Optional[int] = ...) -> None: ...
+
 class DescribeLedgerReply(_message.Message):
-    __slots__ = ("acker_id", "draining", "ready", "reasons", "shards")
+    __slots__ = ("acker_id", "draining", "ready", "reasons", "shards", "namespaces")
     ACKER_ID_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     REASONS_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
     acker_id: str
     draining: bool
     ready: bool
     reasons: _containers.RepeatedScalarFieldContainer[str]
     shards: _containers.RepeatedCompositeFieldContainer[ShardSummary]
-    def __init__(self, acker_id: _Optional[str] = ..., draining: bool = ..., ready: bool = ..., reasons: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[_Union[ShardSummary, _Mapping]]] = ...) -> None: ...
+    namespaces: _containers.RepeatedCompositeFieldContainer[NamespaceSummary]
+    def __init__(self, acker_id: _Optional[str] = ..., draining: bool = ..., ready: bool = ..., reasons: _Optional[_Iterable[str]] = ..., shards: _Optional[_Iterable[_Union[ShardSummary, _Mapping]]] = ..., namespaces: _Optional[_Iterable[_Union[NamespaceSummary, _Mapping]]] = ...) -> None: ...
 
 class DropTopologyRequest(_message.Message):
     __slots__ = ("epoch", "topology_id")

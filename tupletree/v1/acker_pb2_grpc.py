@@ -44,6 +44,11 @@ class AckerStub(object):
                 request_serializer=tupletree_dot_v1_dot_acker__pb2.TrackRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_acker__pb2.TrackReply.FromString,
                 _registered_method=True)
+        self.TrackTrees = channel.stream_stream(
+                '/tupletree.v1.Acker/TrackTrees',
+                request_serializer=tupletree_dot_v1_dot_acker__pb2.TrackTreesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_acker__pb2.TrackReply.FromString,
+                _registered_method=True)
         self.DescribeLedger = channel.unary_unary(
                 '/tupletree.v1.Acker/DescribeLedger',
                 request_serializer=tupletree_dot_v1_dot_acker__pb2.DescribeLedgerRequest.SerializeToString,
@@ -61,6 +66,14 @@ class AckerServicer(object):
 
     def Track(self, request_iterator, context):
         """One stream for each worker. No deadline: it lives as long as the worker; keep-alives find a dead peer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TrackTrees(self, request_iterator, context):
+        """One stream for each client of a namespace of trees: programs outside topologies, which begin trees and settle
+        children. As Track, with the differences that docs/protocol.md lists. No deadline, as of Track.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,6 +100,11 @@ def add_AckerServicer_to_server(servicer, server):
             'Track': grpc.stream_stream_rpc_method_handler(
                     servicer.Track,
                     request_deserializer=tupletree_dot_v1_dot_acker__pb2.TrackRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_acker__pb2.TrackReply.SerializeToString,
+            ),
+            'TrackTrees': grpc.stream_stream_rpc_method_handler(
+                    servicer.TrackTrees,
+                    request_deserializer=tupletree_dot_v1_dot_acker__pb2.TrackTreesRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_acker__pb2.TrackReply.SerializeToString,
             ),
             'DescribeLedger': grpc.unary_unary_rpc_method_handler(
@@ -125,6 +143,33 @@ class Acker(object):
             target,
             '/tupletree.v1.Acker/Track',
             tupletree_dot_v1_dot_acker__pb2.TrackRequest.SerializeToString,
+            tupletree_dot_v1_dot_acker__pb2.TrackReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrackTrees(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tupletree.v1.Acker/TrackTrees',
+            tupletree_dot_v1_dot_acker__pb2.TrackTreesRequest.SerializeToString,
             tupletree_dot_v1_dot_acker__pb2.TrackReply.FromString,
             options,
             channel_credentials,

@@ -52,6 +52,10 @@ class AckerStub:
     def __new__(cls, channel: _aio.Channel) -> AckerAsyncStub: ...
     Track: _grpc.StreamStreamMultiCallable[_acker_pb2.TrackRequest, _acker_pb2.TrackReply]
     """One stream for each worker. No deadline: it lives as long as the worker; keep-alives find a dead peer."""
+    TrackTrees: _grpc.StreamStreamMultiCallable[_acker_pb2.TrackTreesRequest, _acker_pb2.TrackReply]
+    """One stream for each client of a namespace of trees: programs outside topologies, which begin trees and settle
+    children. As Track, with the differences that docs/protocol.md lists. No deadline, as of Track.
+    """
     DescribeLedger: _grpc.UnaryUnaryMultiCallable[_acker_pb2.DescribeLedgerRequest, _acker_pb2.DescribeLedgerReply]
     """What /ledger shows: one entry for each shard served. Deadline: 5 s."""
     DropTopology: _grpc.UnaryUnaryMultiCallable[_acker_pb2.DropTopologyRequest, _acker_pb2.DropTopologyReply]
@@ -64,6 +68,10 @@ class AckerAsyncStub(AckerStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Track: _aio.StreamStreamMultiCallable[_acker_pb2.TrackRequest, _acker_pb2.TrackReply]  # type: ignore[assignment]
     """One stream for each worker. No deadline: it lives as long as the worker; keep-alives find a dead peer."""
+    TrackTrees: _aio.StreamStreamMultiCallable[_acker_pb2.TrackTreesRequest, _acker_pb2.TrackReply]  # type: ignore[assignment]
+    """One stream for each client of a namespace of trees: programs outside topologies, which begin trees and settle
+    children. As Track, with the differences that docs/protocol.md lists. No deadline, as of Track.
+    """
     DescribeLedger: _aio.UnaryUnaryMultiCallable[_acker_pb2.DescribeLedgerRequest, _acker_pb2.DescribeLedgerReply]  # type: ignore[assignment]
     """What /ledger shows: one entry for each shard served. Deadline: 5 s."""
     DropTopology: _aio.UnaryUnaryMultiCallable[_acker_pb2.DropTopologyRequest, _acker_pb2.DropTopologyReply]  # type: ignore[assignment]
@@ -79,6 +87,16 @@ class AckerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_acker_pb2.TrackReply], _abc.AsyncIterator[_acker_pb2.TrackReply]]:
         """One stream for each worker. No deadline: it lives as long as the worker; keep-alives find a dead peer."""
+
+    @_abc_1.abstractmethod
+    def TrackTrees(
+        self,
+        request_iterator: _MaybeAsyncIterator[_acker_pb2.TrackTreesRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_acker_pb2.TrackReply], _abc.AsyncIterator[_acker_pb2.TrackReply]]:
+        """One stream for each client of a namespace of trees: programs outside topologies, which begin trees and settle
+        children. As Track, with the differences that docs/protocol.md lists. No deadline, as of Track.
+        """
 
     @_abc_1.abstractmethod
     def DescribeLedger(

@@ -71,9 +71,11 @@ class DrpcRefusal(_message.Message):
         KIND_UNSPECIFIED: _ClassVar[DrpcRefusal.Kind]
         KIND_OVERLOADED: _ClassVar[DrpcRefusal.Kind]
         KIND_INVALID: _ClassVar[DrpcRefusal.Kind]
+        KIND_FORBIDDEN: _ClassVar[DrpcRefusal.Kind]
     KIND_UNSPECIFIED: DrpcRefusal.Kind
     KIND_OVERLOADED: DrpcRefusal.Kind
     KIND_INVALID: DrpcRefusal.Kind
+    KIND_FORBIDDEN: DrpcRefusal.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     kind: DrpcRefusal.Kind

@@ -120,6 +120,52 @@ class RebalanceRequest(_message.Message):
     tasks: _containers.ScalarMap[str, int]
     def __init__(self, name: _Optional[str] = ..., wait_s: _Optional[float] = ..., workers: _Optional[int] = ..., executors: _Optional[_Mapping[str, int]] = ..., tasks: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
+class DescribeAutoscalingRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DescribeAutoscalingReply(_message.Message):
+    __slots__ = ("topology_id", "components", "workers", "wanted_workers", "max_workers", "next", "sentence", "last")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENTS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    components: _containers.RepeatedCompositeFieldContainer[ComponentScaling]
+    workers: int
+    wanted_workers: int
+    max_workers: int
+    next: _topology_pb2.AutoscaleChange
+    sentence: str
+    last: _topology_pb2.AutoscaleChange
+    def __init__(self, topology_id: _Optional[str] = ..., components: _Optional[_Iterable[_Union[ComponentScaling, _Mapping]]] = ..., workers: _Optional[int] = ..., wanted_workers: _Optional[int] = ..., max_workers: _Optional[int] = ..., next: _Optional[_Union[_topology_pb2.AutoscaleChange, _Mapping]] = ..., sentence: _Optional[str] = ..., last: _Optional[_Union[_topology_pb2.AutoscaleChange, _Mapping]] = ...) -> None: ...
+
+class ComponentScaling(_message.Message):
+    __slots__ = ("component", "executors", "wanted", "min", "max", "busy", "demand", "reason")
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTORS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    component: str
+    executors: int
+    wanted: int
+    min: int
+    max: int
+    busy: float
+    demand: float
+    reason: str
+    def __init__(self, component: _Optional[str] = ..., executors: _Optional[int] = ..., wanted: _Optional[int] = ..., min: _Optional[int] = ..., max: _Optional[int] = ..., busy: _Optional[float] = ..., demand: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class RollbackRequest(_message.Message):
     __slots__ = ("name", "wait_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -237,6 +283,18 @@ class ListTopologiesReply(_message.Message):
     topologies: _containers.RepeatedCompositeFieldContainer[TopologySummary]
     def __init__(self, topologies: _Optional[_Iterable[_Union[TopologySummary, _Mapping]]] = ...) -> None: ...
 
+class ListPastTopologiesRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListPastTopologiesReply(_message.Message):
+    __slots__ = ("topologies",)
+    TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    topologies: _containers.RepeatedCompositeFieldContainer[_topology_pb2.PastTopology]
+    def __init__(self, topologies: _Optional[_Iterable[_Union[_topology_pb2.PastTopology, _Mapping]]] = ...) -> None: ...
+
 class DescribeTopologyRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -288,12 +346,31 @@ class DescribeClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class SupervisorSummary(_message.Message):
-    __slots__ = ("presence", "slots_used")
+    __slots__ = ("presence", "slots_used", "cpu_percent_used", "memory_mb_used", "resources_used", "blacklisted", "isolated_topology", "pool")
+    class ResourcesUsedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     PRESENCE_FIELD_NUMBER: _ClassVar[int]
     SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
+    CPU_PERCENT_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MB_USED_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_USED_FIELD_NUMBER: _ClassVar[int]
+    BLACKLISTED_FIELD_NUMBER: _ClassVar[int]
+    ISOLATED_TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
     presence: _topology_pb2.Presence
     slots_used: int
-    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., slots_used: _Optional[int] = ...) -> None: ...
+    cpu_percent_used: float
+    memory_mb_used: float
+    resources_used: _containers.ScalarMap[str, float]
+    blacklisted: str
+    isolated_topology: str
+    pool: str
+    def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., slots_used: _Optional[int] = ..., cpu_percent_used: _Optional[float] = ..., memory_mb_used: _Optional[float] = ..., resources_used: _Optional[_Mapping[str, float]] = ..., blacklisted: _Optional[str] = ..., isolated_topology: _Optional[str] = ..., pool: _Optional[str] = ...) -> None: ...
 
 class NimbusSummary(_message.Message):
     __slots__ = ("presence", "leader")
@@ -314,7 +391,7 @@ class AckerSummary(_message.Message):
     def __init__(self, presence: _Optional[_Union[_topology_pb2.Presence, _Mapping]] = ..., shards: _Optional[int] = ..., reachable: bool = ...) -> None: ...
 
 class DescribeClusterReply(_message.Message):
-    __slots__ = ("nimbuses", "supervisors", "ackers", "epoch", "version", "slots_total", "slots_used", "topologies")
+    __slots__ = ("nimbuses", "supervisors", "ackers", "epoch", "version", "slots_total", "slots_used", "topologies", "scheduler")
     NIMBUSES_FIELD_NUMBER: _ClassVar[int]
     SUPERVISORS_FIELD_NUMBER: _ClassVar[int]
     ACKERS_FIELD_NUMBER: _ClassVar[int]
@@ -323,6 +400,7 @@ class DescribeClusterReply(_message.Message):
     SLOTS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     SLOTS_USED_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULER_FIELD_NUMBER: _ClassVar[int]
     nimbuses: _containers.RepeatedCompositeFieldContainer[NimbusSummary]
     supervisors: _containers.RepeatedCompositeFieldContainer[SupervisorSummary]
     ackers: _containers.RepeatedCompositeFieldContainer[AckerSummary]
@@ -331,7 +409,8 @@ class DescribeClusterReply(_message.Message):
     slots_total: int
     slots_used: int
     topologies: int
-    def __init__(self, nimbuses: _Optional[_Iterable[_Union[NimbusSummary, _Mapping]]] = ..., supervisors: _Optional[_Iterable[_Union[SupervisorSummary, _Mapping]]] = ..., ackers: _Optional[_Iterable[_Union[AckerSummary, _Mapping]]] = ..., epoch: _Optional[int] = ..., version: _Optional[str] = ..., slots_total: _Optional[int] = ..., slots_used: _Optional[int] = ..., topologies: _Optional[int] = ...) -> None: ...
+    scheduler: str
+    def __init__(self, nimbuses: _Optional[_Iterable[_Union[NimbusSummary, _Mapping]]] = ..., supervisors: _Optional[_Iterable[_Union[SupervisorSummary, _Mapping]]] = ..., ackers: _Optional[_Iterable[_Union[AckerSummary, _Mapping]]] = ..., epoch: _Optional[int] = ..., version: _Optional[str] = ..., slots_total: _Optional[int] = ..., slots_used: _Optional[int] = ..., topologies: _Optional[int] = ..., scheduler: _Optional[str] = ...) -> None: ...
 
 class DescribeHealthRequest(_message.Message):
     __slots__ = ()
@@ -364,6 +443,86 @@ class DescribeHealthReply(_message.Message):
     faults: _containers.RepeatedCompositeFieldContainer[HealthReason]
     notes: _containers.RepeatedCompositeFieldContainer[HealthReason]
     def __init__(self, verdict: _Optional[str] = ..., faults: _Optional[_Iterable[_Union[HealthReason, _Mapping]]] = ..., notes: _Optional[_Iterable[_Union[HealthReason, _Mapping]]] = ...) -> None: ...
+
+class BlobHeader(_message.Message):
+    __slots__ = ("key", "sha256", "size", "owner", "users", "readonly_users")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    READONLY_USERS_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    sha256: str
+    size: int
+    owner: str
+    users: _containers.RepeatedScalarFieldContainer[str]
+    readonly_users: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, key: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., owner: _Optional[str] = ..., users: _Optional[_Iterable[str]] = ..., readonly_users: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PutBlobRequest(_message.Message):
+    __slots__ = ("header", "chunk")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    header: BlobHeader
+    chunk: bytes
+    def __init__(self, header: _Optional[_Union[BlobHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class BlobSummary(_message.Message):
+    __slots__ = ("record", "topologies")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGIES_FIELD_NUMBER: _ClassVar[int]
+    record: _topology_pb2.BlobRecord
+    topologies: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, record: _Optional[_Union[_topology_pb2.BlobRecord, _Mapping]] = ..., topologies: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BlobReply(_message.Message):
+    __slots__ = ("blob",)
+    BLOB_FIELD_NUMBER: _ClassVar[int]
+    blob: BlobSummary
+    def __init__(self, blob: _Optional[_Union[BlobSummary, _Mapping]] = ...) -> None: ...
+
+class DeleteBlobRequest(_message.Message):
+    __slots__ = ("key", "force")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    force: bool
+    def __init__(self, key: _Optional[str] = ..., force: bool = ...) -> None: ...
+
+class DeleteBlobReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListBlobsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListBlobsReply(_message.Message):
+    __slots__ = ("blobs",)
+    BLOBS_FIELD_NUMBER: _ClassVar[int]
+    blobs: _containers.RepeatedCompositeFieldContainer[BlobSummary]
+    def __init__(self, blobs: _Optional[_Iterable[_Union[BlobSummary, _Mapping]]] = ...) -> None: ...
+
+class DescribeBlobRequest(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class FetchBlobRequest(_message.Message):
+    __slots__ = ("key",)
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    def __init__(self, key: _Optional[str] = ...) -> None: ...
+
+class FetchBlobReply(_message.Message):
+    __slots__ = ("record", "chunk")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    record: _topology_pb2.BlobRecord
+    chunk: bytes
+    def __init__(self, record: _Optional[_Union[_topology_pb2.BlobRecord, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
 
 class FetchBundleRequest(_message.Message):
     __slots__ = ("sha256", "offset")
@@ -502,7 +661,7 @@ class TaskStatus(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., status_json: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished", "only_changes")
+    __slots__ = ("topology_id", "worker_id", "supervisor_id", "host", "port", "pid", "ready", "uptime_s", "http_port", "assignment_version", "tasks", "statuses", "paused", "unfinished", "only_changes", "opening")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     SUPERVISOR_ID_FIELD_NUMBER: _ClassVar[int]
@@ -518,6 +677,7 @@ class WorkerReport(_message.Message):
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     UNFINISHED_FIELD_NUMBER: _ClassVar[int]
     ONLY_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     worker_id: str
     supervisor_id: str
@@ -533,7 +693,8 @@ class WorkerReport(_message.Message):
     paused: bool
     unfinished: int
     only_changes: bool
-    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: bool = ..., unfinished: _Optional[int] = ..., only_changes: bool = ...) -> None: ...
+    opening: bool
+    def __init__(self, topology_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., supervisor_id: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., pid: _Optional[int] = ..., ready: bool = ..., uptime_s: _Optional[float] = ..., http_port: _Optional[int] = ..., assignment_version: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskStats, _Mapping]]] = ..., statuses: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., paused: bool = ..., unfinished: _Optional[int] = ..., only_changes: bool = ..., opening: bool = ...) -> None: ...
 
 class WorkerReportReply(_message.Message):
     __slots__ = ("epoch", "takes_changes", "wants_all", "next_after_s")
@@ -565,6 +726,42 @@ class ReadStateRequest(_message.Message):
     is_bulk: bool
     def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., is_bulk: bool = ...) -> None: ...
 
+class MeasureStatesRequest(_message.Message):
+    __slots__ = ("name", "component")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    component: str
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
+
+class MeasureStatesReply(_message.Message):
+    __slots__ = ("topology_id", "tasks")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskStateSize]
+    def __init__(self, topology_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskStateSize, _Mapping]]] = ...) -> None: ...
+
+class WriteStateRequest(_message.Message):
+    __slots__ = ("name", "component", "changes", "wait_s")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    component: str
+    changes: _containers.RepeatedCompositeFieldContainer[_topology_pb2.StateChange]
+    wait_s: float
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[_topology_pb2.StateChange, _Mapping]]] = ..., wait_s: _Optional[float] = ...) -> None: ...
+
+class WriteStateReply(_message.Message):
+    __slots__ = ("tasks", "topology_id")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.StateWritten]
+    topology_id: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.StateWritten, _Mapping]]] = ..., topology_id: _Optional[str] = ...) -> None: ...
+
 class HoldCheckpointsRequest(_message.Message):
     __slots__ = ("name", "hold_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -592,3 +789,37 @@ class ReadStateReply(_message.Message):
     next: str
     topology_id: str
     def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskState, _Mapping]]] = ..., next: _Optional[str] = ..., topology_id: _Optional[str] = ...) -> None: ...
+
+class LocateStateRequest(_message.Message):
+    __slots__ = ("name", "component")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    component: str
+    def __init__(self, name: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
+
+class LocateStateReply(_message.Message):
+    __slots__ = ("topology_id", "tasks", "places", "ticket", "valid_s")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    VALID_S_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    tasks: int
+    places: _containers.RepeatedCompositeFieldContainer[StatePlace]
+    ticket: str
+    valid_s: float
+    def __init__(self, topology_id: _Optional[str] = ..., tasks: _Optional[int] = ..., places: _Optional[_Iterable[_Union[StatePlace, _Mapping]]] = ..., ticket: _Optional[str] = ..., valid_s: _Optional[float] = ...) -> None: ...
+
+class StatePlace(_message.Message):
+    __slots__ = ("host", "http_port", "worker_id", "indexes")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    HTTP_PORT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEXES_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    http_port: int
+    worker_id: str
+    indexes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, host: _Optional[str] = ..., http_port: _Optional[int] = ..., worker_id: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -119,25 +119,80 @@ class NimbusStub(object):
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.FromString,
                 _registered_method=True)
+        self.ListPastTopologies = channel.unary_unary(
+                '/tupletree.v1.Nimbus/ListPastTopologies',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesReply.FromString,
+                _registered_method=True)
         self.DescribeHealth = channel.unary_unary(
                 '/tupletree.v1.Nimbus/DescribeHealth',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
+                _registered_method=True)
+        self.DescribeAutoscaling = channel.unary_unary(
+                '/tupletree.v1.Nimbus/DescribeAutoscaling',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingReply.FromString,
                 _registered_method=True)
         self.ReadState = channel.unary_unary(
                 '/tupletree.v1.Nimbus/ReadState',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.FromString,
                 _registered_method=True)
+        self.LocateState = channel.unary_unary(
+                '/tupletree.v1.Nimbus/LocateState',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.LocateStateRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.LocateStateReply.FromString,
+                _registered_method=True)
+        self.MeasureStates = channel.unary_unary(
+                '/tupletree.v1.Nimbus/MeasureStates',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesReply.FromString,
+                _registered_method=True)
         self.HoldCheckpoints = channel.unary_unary(
                 '/tupletree.v1.Nimbus/HoldCheckpoints',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsReply.FromString,
                 _registered_method=True)
+        self.WriteState = channel.unary_unary(
+                '/tupletree.v1.Nimbus/WriteState',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.WriteStateRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.WriteStateReply.FromString,
+                _registered_method=True)
         self.GetConfiguration = channel.unary_unary(
                 '/tupletree.v1.Nimbus/GetConfiguration',
                 request_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.FromString,
+                _registered_method=True)
+        self.PutBlob = channel.stream_unary(
+                '/tupletree.v1.Nimbus/PutBlob',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+                _registered_method=True)
+        self.UpdateBlob = channel.stream_unary(
+                '/tupletree.v1.Nimbus/UpdateBlob',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+                _registered_method=True)
+        self.DeleteBlob = channel.unary_unary(
+                '/tupletree.v1.Nimbus/DeleteBlob',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobReply.FromString,
+                _registered_method=True)
+        self.ListBlobs = channel.unary_unary(
+                '/tupletree.v1.Nimbus/ListBlobs',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.ListBlobsRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ListBlobsReply.FromString,
+                _registered_method=True)
+        self.DescribeBlob = channel.unary_unary(
+                '/tupletree.v1.Nimbus/DescribeBlob',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeBlobRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+                _registered_method=True)
+        self.FetchBlob = channel.unary_stream(
+                '/tupletree.v1.Nimbus/FetchBlob',
+                request_serializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBlobRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBlobReply.FromString,
                 _registered_method=True)
         self.FetchBundle = channel.unary_stream(
                 '/tupletree.v1.Nimbus/FetchBundle',
@@ -262,8 +317,24 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPastTopologies(self, request, context):
+        """Topologies that were removed, of those that the caller may see, the last one first. With a name, only those with this
+        name or id, in full, the last 20 at most; NOT_FOUND if there is none. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeHealth(self, request, context):
         """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeAutoscaling(self, request, context):
+        """What topology.autoscale comes to at this moment: what the leader measures, what it would change, and why. Changes
+        nothing. NOT_FOUND for an unknown name. Deadline: 10 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -272,6 +343,23 @@ class NimbusServicer(object):
     def ReadState(self, request, context):
         """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
         one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LocateState(self, request, context):
+        """The workers of the tasks of a component with a state, and a ticket with which they answer the caller themselves for a
+        while: the client of states asks them, and nimbus only where one cannot be asked. Errors as of ReadState, but no
+        places, and no error, if a worker is not ready. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MeasureStates(self, request, context):
+        """Sizes of a topology's states, which the workers of its tasks measure: counted, or estimated where a count would read
+        much. NOT_FOUND for an unknown topology or component, or a component without a state. Deadline: 10 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -286,6 +374,17 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WriteState(self, request, context):
+        """Change values of a component's state. The workers of its tasks do this between two batches, and answer once a
+        checkpoint with the changes is committed. ABORTED if a task went back to an earlier checkpoint before, or has another
+        value than the expected one: not all changes are stored. UNAVAILABLE if a task does not run or answer, or no
+        checkpoint is committed in time: the changes are possibly stored, or will be. NOT_FOUND as in ReadState. Deadline:
+        wait_s and 20 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetConfiguration(self, request, context):
         """What the leader was started with, secrets masked. Deadline: 10 s.
         """
@@ -293,8 +392,50 @@ class NimbusServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutBlob(self, request_iterator, context):
+        """Files for workers. Put stores the first version under a new key, Update the next one, which supervisors fetch at once;
+        the reply comes when the record is stored and other nimbuses have the bytes. Bytes that the blob has already make no
+        new version. ALREADY_EXISTS and NOT_FOUND for the key. Not retried once the header was sent. As Submit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateBlob(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteBlob(self, request, context):
+        """Refused while a topology names the blob, unless forced. NOT_FOUND for an unknown key. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBlobs(self, request, context):
+        """Read-only: the blobs that the caller may read, ascending by key. Deadline: 10 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeBlob(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchBlob(self, request, context):
+        """A blob's record, and then its bytes in chunks. Deadline: 60 s and 1 s a MiB, which a client learns from DescribeBlob.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def FetchBundle(self, request, context):
-        """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB.
+        """The bytes of a bundle or of a blob, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -392,25 +533,80 @@ def add_NimbusServicer_to_server(servicer, server):
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeClusterReply.SerializeToString,
             ),
+            'ListPastTopologies': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPastTopologies,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesReply.SerializeToString,
+            ),
             'DescribeHealth': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeHealth,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.SerializeToString,
+            ),
+            'DescribeAutoscaling': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeAutoscaling,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingReply.SerializeToString,
             ),
             'ReadState': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadState,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.ReadStateReply.SerializeToString,
             ),
+            'LocateState': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocateState,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.LocateStateRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.LocateStateReply.SerializeToString,
+            ),
+            'MeasureStates': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasureStates,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesReply.SerializeToString,
+            ),
             'HoldCheckpoints': grpc.unary_unary_rpc_method_handler(
                     servicer.HoldCheckpoints,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.HoldCheckpointsReply.SerializeToString,
             ),
+            'WriteState': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteState,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.WriteStateRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.WriteStateReply.SerializeToString,
+            ),
             'GetConfiguration': grpc.unary_unary_rpc_method_handler(
                     servicer.GetConfiguration,
                     request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.SerializeToString,
+            ),
+            'PutBlob': grpc.stream_unary_rpc_method_handler(
+                    servicer.PutBlob,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.SerializeToString,
+            ),
+            'UpdateBlob': grpc.stream_unary_rpc_method_handler(
+                    servicer.UpdateBlob,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.SerializeToString,
+            ),
+            'DeleteBlob': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteBlob,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobReply.SerializeToString,
+            ),
+            'ListBlobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBlobs,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.ListBlobsRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.ListBlobsReply.SerializeToString,
+            ),
+            'DescribeBlob': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeBlob,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.DescribeBlobRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.BlobReply.SerializeToString,
+            ),
+            'FetchBlob': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchBlob,
+                    request_deserializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBlobRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_nimbus__pb2.FetchBlobReply.SerializeToString,
             ),
             'FetchBundle': grpc.unary_stream_rpc_method_handler(
                     servicer.FetchBundle,
@@ -865,6 +1061,33 @@ class Nimbus(object):
             _registered_method=True)
 
     @staticmethod
+    def ListPastTopologies(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/ListPastTopologies',
+            tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.ListPastTopologiesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DescribeHealth(request,
             target,
             options=(),
@@ -881,6 +1104,33 @@ class Nimbus(object):
             '/tupletree.v1.Nimbus/DescribeHealth',
             tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.DescribeHealthReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeAutoscaling(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/DescribeAutoscaling',
+            tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.DescribeAutoscalingReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -919,6 +1169,60 @@ class Nimbus(object):
             _registered_method=True)
 
     @staticmethod
+    def LocateState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/LocateState',
+            tupletree_dot_v1_dot_nimbus__pb2.LocateStateRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.LocateStateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MeasureStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/MeasureStates',
+            tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.MeasureStatesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def HoldCheckpoints(request,
             target,
             options=(),
@@ -946,6 +1250,33 @@ class Nimbus(object):
             _registered_method=True)
 
     @staticmethod
+    def WriteState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/WriteState',
+            tupletree_dot_v1_dot_nimbus__pb2.WriteStateRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.WriteStateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetConfiguration(request,
             target,
             options=(),
@@ -962,6 +1293,168 @@ class Nimbus(object):
             '/tupletree.v1.Nimbus/GetConfiguration',
             tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationRequest.SerializeToString,
             tupletree_dot_v1_dot_nimbus__pb2.GetConfigurationReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutBlob(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/tupletree.v1.Nimbus/PutBlob',
+            tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateBlob(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/tupletree.v1.Nimbus/UpdateBlob',
+            tupletree_dot_v1_dot_nimbus__pb2.PutBlobRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteBlob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/DeleteBlob',
+            tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.DeleteBlobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/ListBlobs',
+            tupletree_dot_v1_dot_nimbus__pb2.ListBlobsRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.ListBlobsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeBlob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/DescribeBlob',
+            tupletree_dot_v1_dot_nimbus__pb2.DescribeBlobRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.BlobReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchBlob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tupletree.v1.Nimbus/FetchBlob',
+            tupletree_dot_v1_dot_nimbus__pb2.FetchBlobRequest.SerializeToString,
+            tupletree_dot_v1_dot_nimbus__pb2.FetchBlobReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -74,21 +74,58 @@ class NimbusStub:
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]
+    ListPastTopologies: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ListPastTopologiesRequest, _nimbus_pb2.ListPastTopologiesReply]
+    """Topologies that were removed, of those that the caller may see, the last one first. With a name, only those with this
+    name or id, in full, the last 20 at most; NOT_FOUND if there is none. Deadline: 10 s.
+    """
     DescribeHealth: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+    DescribeAutoscaling: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeAutoscalingRequest, _nimbus_pb2.DescribeAutoscalingReply]
+    """What topology.autoscale comes to at this moment: what the leader measures, what it would change, and why. Changes
+    nothing. NOT_FOUND for an unknown name. Deadline: 10 s.
+    """
     ReadState: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
     one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
+    """
+    LocateState: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.LocateStateRequest, _nimbus_pb2.LocateStateReply]
+    """The workers of the tasks of a component with a state, and a ticket with which they answer the caller themselves for a
+    while: the client of states asks them, and nimbus only where one cannot be asked. Errors as of ReadState, but no
+    places, and no error, if a worker is not ready. Deadline: 10 s.
+    """
+    MeasureStates: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.MeasureStatesRequest, _nimbus_pb2.MeasureStatesReply]
+    """Sizes of a topology's states, which the workers of its tasks measure: counted, or estimated where a count would read
+    much. NOT_FOUND for an unknown topology or component, or a component without a state. Deadline: 10 s.
     """
     HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]
     """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
     checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
     an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
     """
+    WriteState: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.WriteStateRequest, _nimbus_pb2.WriteStateReply]
+    """Change values of a component's state. The workers of its tasks do this between two batches, and answer once a
+    checkpoint with the changes is committed. ABORTED if a task went back to an earlier checkpoint before, or has another
+    value than the expected one: not all changes are stored. UNAVAILABLE if a task does not run or answer, or no
+    checkpoint is committed in time: the changes are possibly stored, or will be. NOT_FOUND as in ReadState. Deadline:
+    wait_s and 20 s.
+    """
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
+    PutBlob: _grpc.StreamUnaryMultiCallable[_nimbus_pb2.PutBlobRequest, _nimbus_pb2.BlobReply]
+    """Files for workers. Put stores the first version under a new key, Update the next one, which supervisors fetch at once;
+    the reply comes when the record is stored and other nimbuses have the bytes. Bytes that the blob has already make no
+    new version. ALREADY_EXISTS and NOT_FOUND for the key. Not retried once the header was sent. As Submit.
+    """
+    UpdateBlob: _grpc.StreamUnaryMultiCallable[_nimbus_pb2.PutBlobRequest, _nimbus_pb2.BlobReply]
+    DeleteBlob: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DeleteBlobRequest, _nimbus_pb2.DeleteBlobReply]
+    """Refused while a topology names the blob, unless forced. NOT_FOUND for an unknown key. Deadline: 10 s."""
+    ListBlobs: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.ListBlobsRequest, _nimbus_pb2.ListBlobsReply]
+    """Read-only: the blobs that the caller may read, ascending by key. Deadline: 10 s."""
+    DescribeBlob: _grpc.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeBlobRequest, _nimbus_pb2.BlobReply]
+    FetchBlob: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBlobRequest, _nimbus_pb2.FetchBlobReply]
+    """A blob's record, and then its bytes in chunks. Deadline: 60 s and 1 s a MiB, which a client learns from DescribeBlob."""
     FetchBundle: _grpc.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]
-    """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
+    """The bytes of a bundle or of a blob, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _grpc.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]
     """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
     first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
@@ -129,21 +166,58 @@ class NimbusAsyncStub(NimbusStub):
     """Read-only. Deadline: 10 s."""
     DescribeTopology: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeTopologyRequest, _nimbus_pb2.DescribeTopologyReply]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeClusterRequest, _nimbus_pb2.DescribeClusterReply]  # type: ignore[assignment]
+    ListPastTopologies: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ListPastTopologiesRequest, _nimbus_pb2.ListPastTopologiesReply]  # type: ignore[assignment]
+    """Topologies that were removed, of those that the caller may see, the last one first. With a name, only those with this
+    name or id, in full, the last 20 at most; NOT_FOUND if there is none. Deadline: 10 s.
+    """
     DescribeHealth: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeHealthRequest, _nimbus_pb2.DescribeHealthReply]  # type: ignore[assignment]
     """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+    DescribeAutoscaling: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeAutoscalingRequest, _nimbus_pb2.DescribeAutoscalingReply]  # type: ignore[assignment]
+    """What topology.autoscale comes to at this moment: what the leader measures, what it would change, and why. Changes
+    nothing. NOT_FOUND for an unknown name. Deadline: 10 s.
+    """
     ReadState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ReadStateRequest, _nimbus_pb2.ReadStateReply]  # type: ignore[assignment]
     """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
     one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
+    """
+    LocateState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.LocateStateRequest, _nimbus_pb2.LocateStateReply]  # type: ignore[assignment]
+    """The workers of the tasks of a component with a state, and a ticket with which they answer the caller themselves for a
+    while: the client of states asks them, and nimbus only where one cannot be asked. Errors as of ReadState, but no
+    places, and no error, if a worker is not ready. Deadline: 10 s.
+    """
+    MeasureStates: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.MeasureStatesRequest, _nimbus_pb2.MeasureStatesReply]  # type: ignore[assignment]
+    """Sizes of a topology's states, which the workers of its tasks measure: counted, or estimated where a count would read
+    much. NOT_FOUND for an unknown topology or component, or a component without a state. Deadline: 10 s.
     """
     HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.HoldCheckpointsRequest, _nimbus_pb2.HoldCheckpointsReply]  # type: ignore[assignment]
     """Begin no checkpoint of a topology for a while, so that its committed states stay as they are; the reply says of which
     checkpoint they are, once the one in progress is over. A later call takes the place of an earlier one. NOT_FOUND for
     an unknown name or a topology without states, UNAVAILABLE if its checkpoint spout does not answer. Deadline: 10 s.
     """
+    WriteState: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.WriteStateRequest, _nimbus_pb2.WriteStateReply]  # type: ignore[assignment]
+    """Change values of a component's state. The workers of its tasks do this between two batches, and answer once a
+    checkpoint with the changes is committed. ABORTED if a task went back to an earlier checkpoint before, or has another
+    value than the expected one: not all changes are stored. UNAVAILABLE if a task does not run or answer, or no
+    checkpoint is committed in time: the changes are possibly stored, or will be. NOT_FOUND as in ReadState. Deadline:
+    wait_s and 20 s.
+    """
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.GetConfigurationRequest, _nimbus_pb2.GetConfigurationReply]  # type: ignore[assignment]
     """What the leader was started with, secrets masked. Deadline: 10 s."""
+    PutBlob: _aio.StreamUnaryMultiCallable[_nimbus_pb2.PutBlobRequest, _nimbus_pb2.BlobReply]  # type: ignore[assignment]
+    """Files for workers. Put stores the first version under a new key, Update the next one, which supervisors fetch at once;
+    the reply comes when the record is stored and other nimbuses have the bytes. Bytes that the blob has already make no
+    new version. ALREADY_EXISTS and NOT_FOUND for the key. Not retried once the header was sent. As Submit.
+    """
+    UpdateBlob: _aio.StreamUnaryMultiCallable[_nimbus_pb2.PutBlobRequest, _nimbus_pb2.BlobReply]  # type: ignore[assignment]
+    DeleteBlob: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DeleteBlobRequest, _nimbus_pb2.DeleteBlobReply]  # type: ignore[assignment]
+    """Refused while a topology names the blob, unless forced. NOT_FOUND for an unknown key. Deadline: 10 s."""
+    ListBlobs: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.ListBlobsRequest, _nimbus_pb2.ListBlobsReply]  # type: ignore[assignment]
+    """Read-only: the blobs that the caller may read, ascending by key. Deadline: 10 s."""
+    DescribeBlob: _aio.UnaryUnaryMultiCallable[_nimbus_pb2.DescribeBlobRequest, _nimbus_pb2.BlobReply]  # type: ignore[assignment]
+    FetchBlob: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBlobRequest, _nimbus_pb2.FetchBlobReply]  # type: ignore[assignment]
+    """A blob's record, and then its bytes in chunks. Deadline: 60 s and 1 s a MiB, which a client learns from DescribeBlob."""
     FetchBundle: _aio.UnaryStreamMultiCallable[_nimbus_pb2.FetchBundleRequest, _nimbus_pb2.FetchBundleReply]  # type: ignore[assignment]
-    """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
+    """The bytes of a bundle or of a blob, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
     ReportWorker: _aio.StreamStreamMultiCallable[_nimbus_pb2.WorkerReport, _nimbus_pb2.WorkerReportReply]  # type: ignore[assignment]
     """A worker's reports with its statistics, one each second for as long as the same nimbus leads; each is answered. The
     first one of a stream is complete. If the answer says that nimbus takes them, later ones hold only what has changed.
@@ -279,12 +353,32 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_nimbus_pb2.DescribeClusterReply, _abc.Awaitable[_nimbus_pb2.DescribeClusterReply]]: ...
 
     @_abc_1.abstractmethod
+    def ListPastTopologies(
+        self,
+        request: _nimbus_pb2.ListPastTopologiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.ListPastTopologiesReply, _abc.Awaitable[_nimbus_pb2.ListPastTopologiesReply]]:
+        """Topologies that were removed, of those that the caller may see, the last one first. With a name, only those with this
+        name or id, in full, the last 20 at most; NOT_FOUND if there is none. Deadline: 10 s.
+        """
+
+    @_abc_1.abstractmethod
     def DescribeHealth(
         self,
         request: _nimbus_pb2.DescribeHealthRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_nimbus_pb2.DescribeHealthReply, _abc.Awaitable[_nimbus_pb2.DescribeHealthReply]]:
         """One verdict on the whole cluster. Of topologies only those that the caller may see. Deadline: 10 s."""
+
+    @_abc_1.abstractmethod
+    def DescribeAutoscaling(
+        self,
+        request: _nimbus_pb2.DescribeAutoscalingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.DescribeAutoscalingReply, _abc.Awaitable[_nimbus_pb2.DescribeAutoscalingReply]]:
+        """What topology.autoscale comes to at this moment: what the leader measures, what it would change, and why. Changes
+        nothing. NOT_FOUND for an unknown name. Deadline: 10 s.
+        """
 
     @_abc_1.abstractmethod
     def ReadState(
@@ -294,6 +388,27 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_nimbus_pb2.ReadStateReply, _abc.Awaitable[_nimbus_pb2.ReadStateReply]]:
         """Values of a component's state, which the workers of its tasks read. NOT_FOUND for an unknown topology or component, or
         one without a state; UNAVAILABLE if a task does not run or does not answer. Deadline: 10 s, in bulk 35 s.
+        """
+
+    @_abc_1.abstractmethod
+    def LocateState(
+        self,
+        request: _nimbus_pb2.LocateStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.LocateStateReply, _abc.Awaitable[_nimbus_pb2.LocateStateReply]]:
+        """The workers of the tasks of a component with a state, and a ticket with which they answer the caller themselves for a
+        while: the client of states asks them, and nimbus only where one cannot be asked. Errors as of ReadState, but no
+        places, and no error, if a worker is not ready. Deadline: 10 s.
+        """
+
+    @_abc_1.abstractmethod
+    def MeasureStates(
+        self,
+        request: _nimbus_pb2.MeasureStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.MeasureStatesReply, _abc.Awaitable[_nimbus_pb2.MeasureStatesReply]]:
+        """Sizes of a topology's states, which the workers of its tasks measure: counted, or estimated where a count would read
+        much. NOT_FOUND for an unknown topology or component, or a component without a state. Deadline: 10 s.
         """
 
     @_abc_1.abstractmethod
@@ -308,6 +423,19 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def WriteState(
+        self,
+        request: _nimbus_pb2.WriteStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.WriteStateReply, _abc.Awaitable[_nimbus_pb2.WriteStateReply]]:
+        """Change values of a component's state. The workers of its tasks do this between two batches, and answer once a
+        checkpoint with the changes is committed. ABORTED if a task went back to an earlier checkpoint before, or has another
+        value than the expected one: not all changes are stored. UNAVAILABLE if a task does not run or answer, or no
+        checkpoint is committed in time: the changes are possibly stored, or will be. NOT_FOUND as in ReadState. Deadline:
+        wait_s and 20 s.
+        """
+
+    @_abc_1.abstractmethod
     def GetConfiguration(
         self,
         request: _nimbus_pb2.GetConfigurationRequest,
@@ -316,12 +444,61 @@ class NimbusServicer(metaclass=_abc_1.ABCMeta):
         """What the leader was started with, secrets masked. Deadline: 10 s."""
 
     @_abc_1.abstractmethod
+    def PutBlob(
+        self,
+        request_iterator: _MaybeAsyncIterator[_nimbus_pb2.PutBlobRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.BlobReply, _abc.Awaitable[_nimbus_pb2.BlobReply]]:
+        """Files for workers. Put stores the first version under a new key, Update the next one, which supervisors fetch at once;
+        the reply comes when the record is stored and other nimbuses have the bytes. Bytes that the blob has already make no
+        new version. ALREADY_EXISTS and NOT_FOUND for the key. Not retried once the header was sent. As Submit.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateBlob(
+        self,
+        request_iterator: _MaybeAsyncIterator[_nimbus_pb2.PutBlobRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.BlobReply, _abc.Awaitable[_nimbus_pb2.BlobReply]]: ...
+
+    @_abc_1.abstractmethod
+    def DeleteBlob(
+        self,
+        request: _nimbus_pb2.DeleteBlobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.DeleteBlobReply, _abc.Awaitable[_nimbus_pb2.DeleteBlobReply]]:
+        """Refused while a topology names the blob, unless forced. NOT_FOUND for an unknown key. Deadline: 10 s."""
+
+    @_abc_1.abstractmethod
+    def ListBlobs(
+        self,
+        request: _nimbus_pb2.ListBlobsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.ListBlobsReply, _abc.Awaitable[_nimbus_pb2.ListBlobsReply]]:
+        """Read-only: the blobs that the caller may read, ascending by key. Deadline: 10 s."""
+
+    @_abc_1.abstractmethod
+    def DescribeBlob(
+        self,
+        request: _nimbus_pb2.DescribeBlobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_nimbus_pb2.BlobReply, _abc.Awaitable[_nimbus_pb2.BlobReply]]: ...
+
+    @_abc_1.abstractmethod
+    def FetchBlob(
+        self,
+        request: _nimbus_pb2.FetchBlobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_nimbus_pb2.FetchBlobReply], _abc.AsyncIterator[_nimbus_pb2.FetchBlobReply]]:
+        """A blob's record, and then its bytes in chunks. Deadline: 60 s and 1 s a MiB, which a client learns from DescribeBlob."""
+
+    @_abc_1.abstractmethod
     def FetchBundle(
         self,
         request: _nimbus_pb2.FetchBundleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_nimbus_pb2.FetchBundleReply], _abc.AsyncIterator[_nimbus_pb2.FetchBundleReply]]:
-        """The blob of a bundle, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
+        """The bytes of a bundle or of a blob, by digest. NOT_FOUND if this nimbus lacks it. Deadline: 60 s and 1 s a MiB."""
 
     @_abc_1.abstractmethod
     def ReportWorker(

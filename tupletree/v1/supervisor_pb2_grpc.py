@@ -136,7 +136,8 @@ class SupervisorServicer(object):
 
     def ProfileWorker(self, request, context):
         """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
-        profile of a worker at a time. Deadline: `seconds` and 60 s.
+        profile of a worker at a time. Deadline: `seconds` and 60 s. With the format memory, the worker itself counts the
+        objects in its memory by type, for at most 30 s; `seconds` and `per_second` mean nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,7 +63,8 @@ class SupervisorStub:
     """
     ProfileWorker: _grpc.UnaryStreamMultiCallable[_supervisor_pb2.ProfileWorkerRequest, _supervisor_pb2.ProfileWorkerReply]
     """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
-    profile of a worker at a time. Deadline: `seconds` and 60 s.
+    profile of a worker at a time. Deadline: `seconds` and 60 s. With the format memory, the worker itself counts the
+    objects in its memory by type, for at most 30 s; `seconds` and `per_second` mean nothing.
     """
     DumpStacks: _grpc.UnaryUnaryMultiCallable[_supervisor_pb2.DumpStacksRequest, _supervisor_pb2.DumpStacksReply]
     """What every thread of a worker is doing at this moment. Deadline: 20 s."""
@@ -95,7 +96,8 @@ class SupervisorAsyncStub(SupervisorStub):
     """
     ProfileWorker: _aio.UnaryStreamMultiCallable[_supervisor_pb2.ProfileWorkerRequest, _supervisor_pb2.ProfileWorkerReply]  # type: ignore[assignment]
     """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
-    profile of a worker at a time. Deadline: `seconds` and 60 s.
+    profile of a worker at a time. Deadline: `seconds` and 60 s. With the format memory, the worker itself counts the
+    objects in its memory by type, for at most 30 s; `seconds` and `per_second` mean nothing.
     """
     DumpStacks: _aio.UnaryUnaryMultiCallable[_supervisor_pb2.DumpStacksRequest, _supervisor_pb2.DumpStacksReply]  # type: ignore[assignment]
     """What every thread of a worker is doing at this moment. Deadline: 20 s."""
@@ -166,7 +168,8 @@ class SupervisorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_supervisor_pb2.ProfileWorkerReply], _abc.AsyncIterator[_supervisor_pb2.ProfileWorkerReply]]:
         """Watch a worker's threads for some seconds and return what was seen as a file, in pieces. The worker runs on. One
-        profile of a worker at a time. Deadline: `seconds` and 60 s.
+        profile of a worker at a time. Deadline: `seconds` and 60 s. With the format memory, the worker itself counts the
+        objects in its memory by type, for at most 30 s; `seconds` and `per_second` mean nothing.
         """
 
     @_abc_1.abstractmethod

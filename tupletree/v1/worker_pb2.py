@@ -15,37 +15,51 @@ _sym_db = _symbol_database.Default()
 from tupletree.v1 import topology_pb2 as tupletree_dot_v1_dot_topology__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tupletree/v1/worker.proto\x12\x0ctupletree.v1\x1a\x1btupletree/v1/topology.proto\"\xb1\x01\n\x15ReadTaskStatesRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\x12\x0f\n\x07indexes\x18\x03 \x03(\r\x12\x0f\n\x07is_live\x18\x04 \x01(\x08\x12\x0c\n\x04keys\x18\x05 \x03(\x0c\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\x0c\x12\r\n\x05limit\x18\x07 \x01(\r\x12\x11\n\tmax_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07is_bulk\x18\t \x01(\x08\"A\n\x1aHoldTaskCheckpointsRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0e\n\x06hold_s\x18\x02 \x01(\x01\"F\n\x18HoldTaskCheckpointsReply\x12*\n\x04held\x18\x01 \x01(\x0b\x32\x1c.tupletree.v1.HeldCheckpoint\"=\n\x13ReadTaskStatesReply\x12&\n\x05tasks\x18\x01 \x03(\x0b\x32\x17.tupletree.v1.TaskState\"m\n\x0fTransferRequest\x12,\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.tupletree.v1.TransferHelloH\x00\x12$\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x13.tupletree.v1.FrameH\x00\x42\x06\n\x04kind\"R\n\rTransferHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66rom_worker_id\x18\x02 \x01(\t\x12\x14\n\x0cto_worker_id\x18\x03 \x01(\t\"z\n\x05\x46rame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12$\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x13.tupletree.v1.Batch\x12\"\n\x05piece\x18\x04 \x01(\x0b\x32\x13.tupletree.v1.Piece\"3\n\x05Piece\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\xe9\x01\n\x05\x42\x61tch\x12\x13\n\x0bsource_task\x18\x01 \x01(\r\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x13\n\x0btarget_task\x18\x03 \x01(\r\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\r\n\x05roots\x18\x06 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x07 \x01(\x0c\x12%\n\x05multi\x18\x08 \x03(\x0b\x32\x16.tupletree.v1.MultiRow\x12\r\n\x05\x66irst\x18\t \x01(\x0c\x12\x12\n\ngeneration\x18\n \x01(\x04\x12\x0f\n\x07sources\x18\x0c \x01(\x0c\x12\x0f\n\x07targets\x18\x0b \x01(\x0c\"5\n\x08MultiRow\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x03 \x01(\x0c\"]\n\x0eTransferStatus\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x12\x11\n\tcongested\x18\x02 \x03(\r\x12%\n\x05loads\x18\x03 \x03(\x0b\x32\x16.tupletree.v1.TaskLoad\"*\n\x08TaskLoad\x12\r\n\x05tasks\x18\x01 \x03(\r\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r2\x8f\x02\n\x06Worker\x12K\n\x08Transfer\x12\x1d.tupletree.v1.TransferRequest\x1a\x1c.tupletree.v1.TransferStatus(\x01\x30\x01\x12S\n\tReadState\x12#.tupletree.v1.ReadTaskStatesRequest\x1a!.tupletree.v1.ReadTaskStatesReply\x12\x63\n\x0fHoldCheckpoints\x12(.tupletree.v1.HoldTaskCheckpointsRequest\x1a&.tupletree.v1.HoldTaskCheckpointsReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tupletree/v1/worker.proto\x12\x0ctupletree.v1\x1a\x1btupletree/v1/topology.proto\"(\n\x11\x44umpMemoryRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\"\x1f\n\x0f\x44umpMemoryReply\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xb1\x01\n\x15ReadTaskStatesRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\x12\x0f\n\x07indexes\x18\x03 \x03(\r\x12\x0f\n\x07is_live\x18\x04 \x01(\x08\x12\x0c\n\x04keys\x18\x05 \x03(\x0c\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\x0c\x12\r\n\x05limit\x18\x07 \x01(\r\x12\x11\n\tmax_bytes\x18\x08 \x01(\x04\x12\x0f\n\x07is_bulk\x18\t \x01(\x08\"B\n\x18MeasureTaskStatesRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\"D\n\x16MeasureTaskStatesReply\x12*\n\x05tasks\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.TaskStateSize\"\x9c\x01\n\x16WriteTaskStatesRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x11\n\tcomponent\x18\x02 \x01(\t\x12\x0f\n\x07indexes\x18\x03 \x03(\r\x12*\n\x07\x63hanges\x18\x04 \x03(\x0b\x32\x19.tupletree.v1.StateChange\x12\x0e\n\x06wait_s\x18\x05 \x01(\x01\x12\r\n\x05tasks\x18\x06 \x01(\r\"A\n\x14WriteTaskStatesReply\x12)\n\x05tasks\x18\x01 \x03(\x0b\x32\x1a.tupletree.v1.StateWritten\"A\n\x1aHoldTaskCheckpointsRequest\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x0e\n\x06hold_s\x18\x02 \x01(\x01\"F\n\x18HoldTaskCheckpointsReply\x12*\n\x04held\x18\x01 \x01(\x0b\x32\x1c.tupletree.v1.HeldCheckpoint\"=\n\x13ReadTaskStatesReply\x12&\n\x05tasks\x18\x01 \x03(\x0b\x32\x17.tupletree.v1.TaskState\"l\n\x0c\x44irectAnswer\x12&\n\x05tasks\x18\x01 \x03(\x0b\x32\x17.tupletree.v1.TaskState\x12\x0c\n\x04\x63ode\x18\x02 \x01(\r\x12\x10\n\x08sentence\x18\x03 \x01(\t\x12\x14\n\x0cis_elsewhere\x18\x04 \x01(\x08\"m\n\x0fTransferRequest\x12,\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.tupletree.v1.TransferHelloH\x00\x12$\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x13.tupletree.v1.FrameH\x00\x42\x06\n\x04kind\"R\n\rTransferHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x16\n\x0e\x66rom_worker_id\x18\x02 \x01(\t\x12\x14\n\x0cto_worker_id\x18\x03 \x01(\t\"z\n\x05\x46rame\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x15\n\rshard_version\x18\x02 \x01(\x04\x12$\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x13.tupletree.v1.Batch\x12\"\n\x05piece\x18\x04 \x01(\x0b\x32\x13.tupletree.v1.Piece\"3\n\x05Piece\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\xe9\x01\n\x05\x42\x61tch\x12\x13\n\x0bsource_task\x18\x01 \x01(\r\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x13\n\x0btarget_task\x18\x03 \x01(\r\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0e\n\x06values\x18\x05 \x01(\x0c\x12\r\n\x05roots\x18\x06 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x07 \x01(\x0c\x12%\n\x05multi\x18\x08 \x03(\x0b\x32\x16.tupletree.v1.MultiRow\x12\r\n\x05\x66irst\x18\t \x01(\x0c\x12\x12\n\ngeneration\x18\n \x01(\x04\x12\x0f\n\x07sources\x18\x0c \x01(\x0c\x12\x0f\n\x07targets\x18\x0b \x01(\x0c\"5\n\x08MultiRow\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\r\n\x05roots\x18\x02 \x01(\x0c\x12\r\n\x05\x65\x64ges\x18\x03 \x01(\x0c\"]\n\x0eTransferStatus\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x12\x11\n\tcongested\x18\x02 \x03(\r\x12%\n\x05loads\x18\x03 \x03(\x0b\x32\x16.tupletree.v1.TaskLoad\"*\n\x08TaskLoad\x12\r\n\x05tasks\x18\x01 \x03(\r\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r2\x94\x04\n\x06Worker\x12K\n\x08Transfer\x12\x1d.tupletree.v1.TransferRequest\x1a\x1c.tupletree.v1.TransferStatus(\x01\x30\x01\x12S\n\tReadState\x12#.tupletree.v1.ReadTaskStatesRequest\x1a!.tupletree.v1.ReadTaskStatesReply\x12]\n\rMeasureStates\x12&.tupletree.v1.MeasureTaskStatesRequest\x1a$.tupletree.v1.MeasureTaskStatesReply\x12\x63\n\x0fHoldCheckpoints\x12(.tupletree.v1.HoldTaskCheckpointsRequest\x1a&.tupletree.v1.HoldTaskCheckpointsReply\x12V\n\nWriteState\x12$.tupletree.v1.WriteTaskStatesRequest\x1a\".tupletree.v1.WriteTaskStatesReply\x12L\n\nDumpMemory\x12\x1f.tupletree.v1.DumpMemoryRequest\x1a\x1d.tupletree.v1.DumpMemoryReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tupletree.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_READTASKSTATESREQUEST']._serialized_start=73
-  _globals['_READTASKSTATESREQUEST']._serialized_end=250
-  _globals['_HOLDTASKCHECKPOINTSREQUEST']._serialized_start=252
-  _globals['_HOLDTASKCHECKPOINTSREQUEST']._serialized_end=317
-  _globals['_HOLDTASKCHECKPOINTSREPLY']._serialized_start=319
-  _globals['_HOLDTASKCHECKPOINTSREPLY']._serialized_end=389
-  _globals['_READTASKSTATESREPLY']._serialized_start=391
-  _globals['_READTASKSTATESREPLY']._serialized_end=452
-  _globals['_TRANSFERREQUEST']._serialized_start=454
-  _globals['_TRANSFERREQUEST']._serialized_end=563
-  _globals['_TRANSFERHELLO']._serialized_start=565
-  _globals['_TRANSFERHELLO']._serialized_end=647
-  _globals['_FRAME']._serialized_start=649
-  _globals['_FRAME']._serialized_end=771
-  _globals['_PIECE']._serialized_start=773
-  _globals['_PIECE']._serialized_end=824
-  _globals['_BATCH']._serialized_start=827
-  _globals['_BATCH']._serialized_end=1060
-  _globals['_MULTIROW']._serialized_start=1062
-  _globals['_MULTIROW']._serialized_end=1115
-  _globals['_TRANSFERSTATUS']._serialized_start=1117
-  _globals['_TRANSFERSTATUS']._serialized_end=1210
-  _globals['_TASKLOAD']._serialized_start=1212
-  _globals['_TASKLOAD']._serialized_end=1254
-  _globals['_WORKER']._serialized_start=1257
-  _globals['_WORKER']._serialized_end=1528
+  _globals['_DUMPMEMORYREQUEST']._serialized_start=72
+  _globals['_DUMPMEMORYREQUEST']._serialized_end=112
+  _globals['_DUMPMEMORYREPLY']._serialized_start=114
+  _globals['_DUMPMEMORYREPLY']._serialized_end=145
+  _globals['_READTASKSTATESREQUEST']._serialized_start=148
+  _globals['_READTASKSTATESREQUEST']._serialized_end=325
+  _globals['_MEASURETASKSTATESREQUEST']._serialized_start=327
+  _globals['_MEASURETASKSTATESREQUEST']._serialized_end=393
+  _globals['_MEASURETASKSTATESREPLY']._serialized_start=395
+  _globals['_MEASURETASKSTATESREPLY']._serialized_end=463
+  _globals['_WRITETASKSTATESREQUEST']._serialized_start=466
+  _globals['_WRITETASKSTATESREQUEST']._serialized_end=622
+  _globals['_WRITETASKSTATESREPLY']._serialized_start=624
+  _globals['_WRITETASKSTATESREPLY']._serialized_end=689
+  _globals['_HOLDTASKCHECKPOINTSREQUEST']._serialized_start=691
+  _globals['_HOLDTASKCHECKPOINTSREQUEST']._serialized_end=756
+  _globals['_HOLDTASKCHECKPOINTSREPLY']._serialized_start=758
+  _globals['_HOLDTASKCHECKPOINTSREPLY']._serialized_end=828
+  _globals['_READTASKSTATESREPLY']._serialized_start=830
+  _globals['_READTASKSTATESREPLY']._serialized_end=891
+  _globals['_DIRECTANSWER']._serialized_start=893
+  _globals['_DIRECTANSWER']._serialized_end=1001
+  _globals['_TRANSFERREQUEST']._serialized_start=1003
+  _globals['_TRANSFERREQUEST']._serialized_end=1112
+  _globals['_TRANSFERHELLO']._serialized_start=1114
+  _globals['_TRANSFERHELLO']._serialized_end=1196
+  _globals['_FRAME']._serialized_start=1198
+  _globals['_FRAME']._serialized_end=1320
+  _globals['_PIECE']._serialized_start=1322
+  _globals['_PIECE']._serialized_end=1373
+  _globals['_BATCH']._serialized_start=1376
+  _globals['_BATCH']._serialized_end=1609
+  _globals['_MULTIROW']._serialized_start=1611
+  _globals['_MULTIROW']._serialized_end=1664
+  _globals['_TRANSFERSTATUS']._serialized_start=1666
+  _globals['_TRANSFERSTATUS']._serialized_end=1759
+  _globals['_TASKLOAD']._serialized_start=1761
+  _globals['_TASKLOAD']._serialized_end=1803
+  _globals['_WORKER']._serialized_start=1806
+  _globals['_WORKER']._serialized_end=2338
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DumpMemoryRequest(_message.Message):
+    __slots__ = ("topology_id",)
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    def __init__(self, topology_id: _Optional[str] = ...) -> None: ...
+
+class DumpMemoryReply(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
 class ReadTaskStatesRequest(_message.Message):
     __slots__ = ("topology_id", "component", "indexes", "is_live", "keys", "after", "limit", "max_bytes", "is_bulk")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +40,42 @@ class ReadTaskStatesRequest(_message.Message):
     is_bulk: bool
     def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ..., is_live: bool = ..., keys: _Optional[_Iterable[bytes]] = ..., after: _Optional[bytes] = ..., limit: _Optional[int] = ..., max_bytes: _Optional[int] = ..., is_bulk: bool = ...) -> None: ...
 
+class MeasureTaskStatesRequest(_message.Message):
+    __slots__ = ("topology_id", "component")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    component: str
+    def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
+
+class MeasureTaskStatesReply(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskStateSize]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskStateSize, _Mapping]]] = ...) -> None: ...
+
+class WriteTaskStatesRequest(_message.Message):
+    __slots__ = ("topology_id", "component", "indexes", "changes", "wait_s", "tasks")
+    TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    INDEXES_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    topology_id: str
+    component: str
+    indexes: _containers.RepeatedScalarFieldContainer[int]
+    changes: _containers.RepeatedCompositeFieldContainer[_topology_pb2.StateChange]
+    wait_s: float
+    tasks: int
+    def __init__(self, topology_id: _Optional[str] = ..., component: _Optional[str] = ..., indexes: _Optional[_Iterable[int]] = ..., changes: _Optional[_Iterable[_Union[_topology_pb2.StateChange, _Mapping]]] = ..., wait_s: _Optional[float] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class WriteTaskStatesReply(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.StateWritten]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.StateWritten, _Mapping]]] = ...) -> None: ...
+
 class HoldTaskCheckpointsRequest(_message.Message):
     __slots__ = ("topology_id", "hold_s")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +95,18 @@ class ReadTaskStatesReply(_message.Message):
     TASKS_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskState]
     def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskState, _Mapping]]] = ...) -> None: ...
+
+class DirectAnswer(_message.Message):
+    __slots__ = ("tasks", "code", "sentence", "is_elsewhere")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    IS_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_topology_pb2.TaskState]
+    code: int
+    sentence: str
+    is_elsewhere: bool
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_topology_pb2.TaskState, _Mapping]]] = ..., code: _Optional[int] = ..., sentence: _Optional[str] = ..., is_elsewhere: bool = ...) -> None: ...
 
 class TransferRequest(_message.Message):
     __slots__ = ("hello", "frame")

@@ -49,10 +49,25 @@ class WorkerStub(object):
                 request_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.FromString,
                 _registered_method=True)
+        self.MeasureStates = channel.unary_unary(
+                '/tupletree.v1.Worker/MeasureStates',
+                request_serializer=tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesReply.FromString,
+                _registered_method=True)
         self.HoldCheckpoints = channel.unary_unary(
                 '/tupletree.v1.Worker/HoldCheckpoints',
                 request_serializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.SerializeToString,
                 response_deserializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.FromString,
+                _registered_method=True)
+        self.WriteState = channel.unary_unary(
+                '/tupletree.v1.Worker/WriteState',
+                request_serializer=tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesReply.FromString,
+                _registered_method=True)
+        self.DumpMemory = channel.unary_unary(
+                '/tupletree.v1.Worker/DumpMemory',
+                request_serializer=tupletree_dot_v1_dot_worker__pb2.DumpMemoryRequest.SerializeToString,
+                response_deserializer=tupletree_dot_v1_dot_worker__pb2.DumpMemoryReply.FromString,
                 _registered_method=True)
 
 
@@ -74,9 +89,31 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MeasureStates(self, request, context):
+        """Sizes of the states of tasks that run here; nimbus asks. A size may be some seconds old. Deadline: 6 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def HoldCheckpoints(self, request, context):
         """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
         here. Deadline: 6 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WriteState(self, request, context):
+        """Change the states of tasks that run here; nimbus asks. Errors as of Nimbus.WriteState. Deadline: wait_s and 12 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DumpMemory(self, request, context):
+        """Count the objects in this worker's memory by type; its supervisor asks. Other threads share the interpreter
+        meanwhile. ABORTED while another count is under way. Deadline: 45 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -95,10 +132,25 @@ def add_WorkerServicer_to_server(servicer, server):
                     request_deserializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_worker__pb2.ReadTaskStatesReply.SerializeToString,
             ),
+            'MeasureStates': grpc.unary_unary_rpc_method_handler(
+                    servicer.MeasureStates,
+                    request_deserializer=tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesReply.SerializeToString,
+            ),
             'HoldCheckpoints': grpc.unary_unary_rpc_method_handler(
                     servicer.HoldCheckpoints,
                     request_deserializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.FromString,
                     response_serializer=tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.SerializeToString,
+            ),
+            'WriteState': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteState,
+                    request_deserializer=tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesReply.SerializeToString,
+            ),
+            'DumpMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.DumpMemory,
+                    request_deserializer=tupletree_dot_v1_dot_worker__pb2.DumpMemoryRequest.FromString,
+                    response_serializer=tupletree_dot_v1_dot_worker__pb2.DumpMemoryReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -165,6 +217,33 @@ class Worker(object):
             _registered_method=True)
 
     @staticmethod
+    def MeasureStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Worker/MeasureStates',
+            tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesRequest.SerializeToString,
+            tupletree_dot_v1_dot_worker__pb2.MeasureTaskStatesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def HoldCheckpoints(request,
             target,
             options=(),
@@ -181,6 +260,60 @@ class Worker(object):
             '/tupletree.v1.Worker/HoldCheckpoints',
             tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsRequest.SerializeToString,
             tupletree_dot_v1_dot_worker__pb2.HoldTaskCheckpointsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WriteState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Worker/WriteState',
+            tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesRequest.SerializeToString,
+            tupletree_dot_v1_dot_worker__pb2.WriteTaskStatesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tupletree.v1.Worker/DumpMemory',
+            tupletree_dot_v1_dot_worker__pb2.DumpMemoryRequest.SerializeToString,
+            tupletree_dot_v1_dot_worker__pb2.DumpMemoryReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -51,9 +51,17 @@ class WorkerStub:
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
     task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
     """
+    MeasureStates: _grpc.UnaryUnaryMultiCallable[_worker_pb2.MeasureTaskStatesRequest, _worker_pb2.MeasureTaskStatesReply]
+    """Sizes of the states of tasks that run here; nimbus asks. A size may be some seconds old. Deadline: 6 s."""
     HoldCheckpoints: _grpc.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]
     """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
     here. Deadline: 6 s.
+    """
+    WriteState: _grpc.UnaryUnaryMultiCallable[_worker_pb2.WriteTaskStatesRequest, _worker_pb2.WriteTaskStatesReply]
+    """Change the states of tasks that run here; nimbus asks. Errors as of Nimbus.WriteState. Deadline: wait_s and 12 s."""
+    DumpMemory: _grpc.UnaryUnaryMultiCallable[_worker_pb2.DumpMemoryRequest, _worker_pb2.DumpMemoryReply]
+    """Count the objects in this worker's memory by type; its supervisor asks. Other threads share the interpreter
+    meanwhile. ABORTED while another count is under way. Deadline: 45 s.
     """
 
 @_typing.type_check_only
@@ -65,9 +73,17 @@ class WorkerAsyncStub(WorkerStub):
     """Values of the states of tasks that run here; nimbus asks. NOT_FOUND for a component without a state, UNAVAILABLE if a
     task does not run here, or it or its store does not answer in time. Deadline: 6 s, in bulk 30 s.
     """
+    MeasureStates: _aio.UnaryUnaryMultiCallable[_worker_pb2.MeasureTaskStatesRequest, _worker_pb2.MeasureTaskStatesReply]  # type: ignore[assignment]
+    """Sizes of the states of tasks that run here; nimbus asks. A size may be some seconds old. Deadline: 6 s."""
     HoldCheckpoints: _aio.UnaryUnaryMultiCallable[_worker_pb2.HoldTaskCheckpointsRequest, _worker_pb2.HoldTaskCheckpointsReply]  # type: ignore[assignment]
     """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
     here. Deadline: 6 s.
+    """
+    WriteState: _aio.UnaryUnaryMultiCallable[_worker_pb2.WriteTaskStatesRequest, _worker_pb2.WriteTaskStatesReply]  # type: ignore[assignment]
+    """Change the states of tasks that run here; nimbus asks. Errors as of Nimbus.WriteState. Deadline: wait_s and 12 s."""
+    DumpMemory: _aio.UnaryUnaryMultiCallable[_worker_pb2.DumpMemoryRequest, _worker_pb2.DumpMemoryReply]  # type: ignore[assignment]
+    """Count the objects in this worker's memory by type; its supervisor asks. Other threads share the interpreter
+    meanwhile. ABORTED while another count is under way. Deadline: 45 s.
     """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
@@ -90,6 +106,14 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def MeasureStates(
+        self,
+        request: _worker_pb2.MeasureTaskStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.MeasureTaskStatesReply, _abc.Awaitable[_worker_pb2.MeasureTaskStatesReply]]:
+        """Sizes of the states of tasks that run here; nimbus asks. A size may be some seconds old. Deadline: 6 s."""
+
+    @_abc_1.abstractmethod
     def HoldCheckpoints(
         self,
         request: _worker_pb2.HoldTaskCheckpointsRequest,
@@ -97,6 +121,24 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_worker_pb2.HoldTaskCheckpointsReply, _abc.Awaitable[_worker_pb2.HoldTaskCheckpointsReply]]:
         """Begin no checkpoint for a while; nimbus asks the worker of the checkpoint spout. UNAVAILABLE if that does not run
         here. Deadline: 6 s.
+        """
+
+    @_abc_1.abstractmethod
+    def WriteState(
+        self,
+        request: _worker_pb2.WriteTaskStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.WriteTaskStatesReply, _abc.Awaitable[_worker_pb2.WriteTaskStatesReply]]:
+        """Change the states of tasks that run here; nimbus asks. Errors as of Nimbus.WriteState. Deadline: wait_s and 12 s."""
+
+    @_abc_1.abstractmethod
+    def DumpMemory(
+        self,
+        request: _worker_pb2.DumpMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.DumpMemoryReply, _abc.Awaitable[_worker_pb2.DumpMemoryReply]]:
+        """Count the objects in this worker's memory by type; its supervisor asks. Other threads share the interpreter
+        meanwhile. ABORTED while another count is under way. Deadline: 45 s.
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -11,10 +11,10 @@ state of the new layout that is at the stored checkpoint was completed by an ear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 from tupletree._checkpoints.coordinator import Phase
@@ -22,41 +22,23 @@ from tupletree._checkpoints.places import namespace_of
 from tupletree._checkpoints.record import Checkpoint
 from tupletree._stored_states import has_known_keys, is_divisible
 from tupletree._wire.codec import decode_value, encode_columns, encode_value
-from tupletree._wire.value_hash import hash_values
-from tupletree.component import Component, Spout, StatefulBolt
-from tupletree.context import TopologyContext
+from tupletree.component import Spout, StatefulBolt
 from tupletree.errors import ConflictError, TopologyError
 from tupletree.state.buffered import BufferedState
+from tupletree.state.bulk import BulkState, Entry
 from tupletree.state.contract import KeyValueState
-from tupletree.state.providers import is_durable, open_state, remove_state
+from tupletree.state.providers import is_durable, remove_state
 
 from ..core.key_hash import KeyHash
+from .contents import Contents, Part, State, contents_of, opened, opened_in_bulk
+from .key_places import UnplacedKeyError, hash_of_key
 from .spout_participant import POSITION
 
+S = TypeVar("S", bound=State | BulkState)
+
 _BEGUN: Final = crc32(encode_columns([["x"]], "", [""])[:-2])
+_LAYOUTS_APART: Final = 1 << 40  # more checkpoints than there will ever be
 _TEXTS: Final = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])  # the first bytes of texts in MessagePack
-
-State = KeyValueState[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A component whose tasks have changed. ``context``: of one of its tasks.
-
-    ``groupings``: the fields of each of its fields groupings.
-    """
-
-    component: Component
-    context: TopologyContext
-    groupings: Sequence[Sequence[str]]
-
-
-@dataclass(slots=True)
-class Content:
-    """The contents of a new state: entries, and entries that are encoded."""
-
-    entries: dict[Any, Any] = field(default_factory=dict)
-    encoded: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def redistribute(
@@ -77,8 +59,8 @@ def redistribute(
         if not is_divisible(part.component):
             raise refusal(id, stored.tasks[id], changed[id], f"a {type(part.component).__name__} cannot divide it")
         earlier = names_of(state_id, id, stored.tasks[id], layouts.get(id, 0))
-        layouts[id] = txid
-        _move(part, stored, txid, earlier, names_of(state_id, id, changed[id], txid))
+        layouts[id] = layout_after(layouts.get(id, 0), txid)
+        _move(part, txid, earlier, names_of(state_id, id, changed[id], layouts[id]))
         removals += [partial(remove_state, name, part.context.conf, part.context) for name in earlier]
 
     def remove_earlier() -> None:
@@ -88,59 +70,50 @@ def redistribute(
     return replace(stored, tasks={**stored.tasks, **changed}, layouts=layouts), remove_earlier
 
 
+def layout_after(before: int, txid: int) -> int:
+    """Return the layout of states that move at a checkpoint: its number, or else a number above the layout before.
+
+    So no name is used again. Whoever moved the states before may still be removing them, or has left them for good. A
+    savepoint goes back to an earlier checkpoint, but its layout is above those of all checkpoints (restoring.py).
+    """
+    return txid if txid > before else before + _LAYOUTS_APART
+
+
 def names_of(state_id: str, component: str, tasks: int, layout: int) -> list[str]:
     """Return the namespaces of the states of all tasks of a component."""
     return [namespace_of(state_id, component, index, tasks, layout) for index in range(tasks)]
 
 
-def _move(part: Part, stored: Checkpoint, txid: int, earlier: Sequence[str], names: Sequence[str]) -> None:
-    before = _settled(part, stored, txid, earlier)
-    if isinstance(part.component, Spout):
-        contents = _joined(part, part.component, before, len(earlier), len(names))
-    else:
-        assert isinstance(part.component, StatefulBolt)
-        contents = _divided(Division(part.component, part, len(earlier), len(names)), before, len(names))
-    for name, content in zip(names, contents, strict=True):
-        with opened(part, name) as state:
-            if state.committed != txid:
-                state.rollback()  # what a try before this one has prepared
-                fill(state, content, txid)
+def _move(part: Part, txid: int, earlier: Sequence[str], names: Sequence[str]) -> None:
+    component = part.component
+    settled = partial(_settled, txid, earlier)
+    with contents_of(part, names, txid) as contents:
+        if isinstance(component, Spout):
+            states = settled(partial(opened, part))
+            positions = [state.get(POSITION) for state in states if POSITION in state]  # one never open has none
+            contents.put_shared(joined_positions(part, component, positions, len(earlier), len(names)))
+        else:
+            assert isinstance(component, StatefulBolt)
+            divider = Divider(Division(component, part, len(earlier), len(names)), contents)
+            for index, state in enumerate(settled(partial(opened_in_bulk, part))):
+                divider.add_all(index, state)
+            divider.end()
+        contents.commit()
 
 
-def _settled(part: Part, stored: Checkpoint, txid: int, names: Sequence[str]) -> Iterator[State]:
+def _settled(txid: int, names: Sequence[str], open_one: Callable[[str], AbstractContextManager[S]]) -> Iterator[S]:
     """Yield the states of before, at the stored checkpoint. One is open at a time: a process may open few files."""
     for name in names:
-        with opened(part, name) as state:
-            _settle(name, state, stored, txid)
+        with open_one(name) as state:
+            _settle(name, state, txid)
             yield state
 
 
-@contextmanager
-def opened(part: Part, name: str) -> Iterator[State]:
-    """Open a state for the time of a ``with`` block."""
-    _, state = open_state(name, part.context.conf, part.context)
-    with closing(state):
-        yield state
-
-
-def fill(state: State, content: Content, txid: int) -> None:
-    """Write the entries of a new state, and commit them."""
-    if isinstance(state, BufferedState):
-        plain = {encode_value(key): encode_value(value) for key, value in content.entries.items()}
-        state.prepare_encoded(txid, {**content.encoded, **plain})
-    else:
-        for key, value in content.entries.items():
-            state.put(key, value)
-        for encoded, data in content.encoded.items():
-            state.put(decode_value(encoded), decode_value(data))
-        state.prepare_commit(txid)
-    state.commit(txid)
-
-
-def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid: int) -> None:
-    """Complete what the stored checkpoint decides on, as the tasks of before would have."""
+def _settle(name: str, state: State | BulkState, txid: int) -> None:
+    """Complete what the stored checkpoint decides on, as the tasks of before would have. ``txid``: the last one that is
+    decided on, which no state rolls back."""
     if state.prepared is not None:
-        if stored.phase is Phase.COMMITTING and state.prepared == txid:
+        if state.prepared == txid:  # possibly committed by the others, while the component was not in the topology
             state.commit(txid)
         else:
             state.rollback()
@@ -149,68 +122,61 @@ def _settle(name: str, state: KeyValueState[Any, Any], stored: Checkpoint, txid:
         raise ConflictError(f"state {name!r} {found}, and the last checkpoint of the topology is {txid}")
 
 
-def _joined(part: Part, spout: Spout, before: Iterable[State], tasks: int, tasks_after: int) -> Sequence[Content]:
-    positions = [state.get(POSITION) for state in before if POSITION in state]  # one that was never open has none
-    return positions_joined(part, spout, positions, tasks, tasks_after)
-
-
-def positions_joined(
+def joined_positions(
     part: Part, spout: Spout, positions: Sequence[Any], tasks: int, tasks_after: int
-) -> Sequence[Content]:
-    """Return the states of a spout's new tasks, which all begin with the joined positions of the old ones.
+) -> Mapping[str, Any]:
+    """Return the entries of a spout's new tasks, which all begin with the joined positions of the old ones.
 
     Raises TopologyError if the spout cannot join them.
     """
     if not positions:
-        return [Content() for _ in range(tasks_after)]
+        return {}
     try:
         joined = spout.merge_states(positions)
     except (Exception, SystemExit) as error:
         fault = f"its merge_states raises {_described(error)}"
         raise refusal(part.context.component_id, tasks, tasks_after, fault) from error
-    return [Content({POSITION: joined}) for _ in range(tasks_after)]
+    return {POSITION: joined}
 
 
-def _divided(division: Division, before: Iterable[State], tasks_after: int) -> Sequence[Content]:
-    contents = [Content() for _ in range(tasks_after)]
-    shared: dict[Any, list[Any]] = {}
-    for index, state in enumerate(before):
-        if isinstance(state, BufferedState):
-            _add_encoded(division, index, state, contents, shared)
-            continue
-        for key, value in state.scan():
-            target = division.target(key, index)
-            if target is None:
-                shared.setdefault(key, []).append(value)
-            else:
-                contents[target].entries[key] = value
-    for key, values in shared.items():
-        joined = division.merged(key, values)
-        for content in contents:
-            content.entries[key] = joined
-    return contents
+class Divider:
+    """Adds the entries of states to the contents of new ones, each where a division says."""
 
+    def __init__(self, division: Division, contents: Contents) -> None:
+        self._division = division
+        self._contents = contents
+        self._shared: dict[Any, list[Any]] = {}
 
-def _add_encoded(
-    division: Division,
-    index: int,
-    state: BufferedState[Any, Any],
-    contents: Sequence[Content],
-    shared: dict[Any, list[Any]],
-) -> None:
-    """Add the entries of a BufferedState, without decoding their values."""
-    changes = [content.encoded for content in contents]
-    for page in state.scan_encoded():
-        for encoded, data in page:
-            target = division.target_of_text(encoded, index)
+    def add_all(self, index: int, state: State | BulkState) -> None:
+        """Add the entries of the state of a task."""
+        if isinstance(state, KeyValueState) and not isinstance(state, BufferedState):
+            for key, value in state.scan():
+                target = self._division.target(key, index)
+                if target is None:
+                    self._shared.setdefault(key, []).append(value)
+                else:
+                    self._contents.put(target, key, value)
+        else:
+            for page in state.scan_encoded():
+                self.add_encoded(index, page)
+
+    def add_encoded(self, index: int, entries: Iterable[Entry]) -> None:
+        """Add entries of the state of a task, without decoding their values."""
+        find, put = self._division.target_of_text, self._contents.put_encoded
+        for encoded, data in entries:
+            target = find(encoded, index)
             if target < 0:
                 key = decode_value(encoded)
-                found = division.target(key, index)
+                found = self._division.target(key, index)
                 if found is None:
-                    shared.setdefault(key, []).append(decode_value(data))
+                    self._shared.setdefault(key, []).append(decode_value(data))
                     continue
                 target = found
-            changes[target][encoded] = data
+            put(target, encoded, data)
+
+    def end(self) -> None:
+        """Add the entries that are no key's, after all others."""
+        self._contents.put_shared({key: self._division.merged(key, values) for key, values in self._shared.items()})
 
 
 class Division:
@@ -279,16 +245,9 @@ class Division:
 
     def _hashed(self, key: Any, fields: Sequence[str]) -> int | None:
         try:
-            values = self.bolt.values_of_key(key, fields)
-            count = 0 if values is None else len(values)
-        except (Exception, SystemExit) as error:
-            raise self._refusal(key, f"belongs to no task: values_of_key: {_described(error)}") from error
-        if values is None:
-            return None
-        if count != len(fields):
-            raise self._refusal(key, f"is not a value for each field of the grouping by {', '.join(fields)}")
-        hashed = self._hash.of(values[0]) if len(values) == 1 else -1
-        return hashed if hashed >= 0 else hash_values(values, self._component, fields)
+            return hash_of_key(self.bolt, self._component, key, fields, self._hash)
+        except UnplacedKeyError as error:
+            raise self._refusal(key, str(error)) from error
 
     def _refusal(self, key: Any, fault: str) -> TopologyError:
         return refusal(self._component, self._before, self._after, f"key {_shown(key)} {fault}")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +27,8 @@ from tupletree.component import Spout, StatefulBolt
 from tupletree.errors import UsageError
 from tupletree.state.providers import is_durable, remove_state
 
-from .redistribution import Content, Division, Part, fill, names_of, opened, positions_joined, refusal
+from .contents import Contents, Part, contents_of
+from .redistribution import Divider, Division, joined_positions, names_of, refusal
 from .spout_participant import POSITION
 
 _TIME_DIGITS: Final = 10
@@ -94,24 +97,15 @@ def layout_of(topology_id: str) -> int:
 
 def _write(part: Part, saved: Saved, folder: Path, txid: int, names: Sequence[str]) -> None:
     rows = _checked(part, read_rows(folder / saved.files), saved.tasks)
-    if saved.tasks == len(names):
-        contents = _as_they_were(part, rows, len(names))
-    elif isinstance(part.component, Spout):
-        contents = _joined(part, part.component, rows, saved.tasks, len(names))
-    else:
-        contents = _divided(part, rows, saved.tasks, len(names))
-    for name, content in zip(names, contents, strict=True):
-        with opened(part, name) as state:
-            if state.committed != txid:
-                state.rollback()  # what a try before this one has prepared
-                fill(state, content, txid)
-
-
-def _as_they_were(part: Part, rows: Iterable[Row], tasks: int) -> Sequence[Content]:
-    contents = [Content() for _ in range(tasks)]
-    for task, key, value in rows:
-        contents[task or 0].encoded[key] = value
-    return contents
+    with contents_of(part, names, txid) as contents:
+        if saved.tasks == len(names):
+            for task, key, value in rows:
+                contents.put_encoded(task or 0, key, value)
+        elif isinstance(part.component, Spout):
+            contents.put_shared(_joined(part, part.component, rows, saved.tasks, len(names)))
+        else:
+            _divide(part, rows, saved.tasks, len(names), contents)
+        contents.commit()
 
 
 def _checked(part: Part, rows: Iterable[Row], tasks: int) -> Iterator[Row]:
@@ -125,38 +119,24 @@ def _checked(part: Part, rows: Iterable[Row], tasks: int) -> Iterator[Row]:
         yield row
 
 
-def _joined(part: Part, spout: Spout, rows: Iterable[Row], before: int, after: int) -> Sequence[Content]:
+def _joined(part: Part, spout: Spout, rows: Iterable[Row], before: int, after: int) -> Mapping[str, Any]:
     positions = [decode_value(value) for _, key, value in rows if decode_value(key) == POSITION]
     if len(positions) == 1 and not before:
-        return [Content({POSITION: positions[0]}) for _ in range(after)]
-    return positions_joined(part, spout, positions, before, after)
+        return {POSITION: positions[0]}
+    return joined_positions(part, spout, positions, before, after)
 
 
-def _divided(part: Part, rows: Iterable[Row], before: int, after: int) -> Sequence[Content]:
+def _divide(part: Part, rows: Iterable[Row], before: int, after: int, contents: Contents) -> None:
     bolt = part.component
     assert isinstance(bolt, StatefulBolt)
-    contents = [Content() for _ in range(after)]
     if not before and after == 1:
         for _, key, value in rows:
-            contents[0].encoded[key] = value
-        return contents
+            contents.put_encoded(0, key, value)
+        return
     if before and bolt.is_divisible is False:
         raise refusal(part.context.component_id, before, after, f"a {type(bolt).__name__} cannot divide it")
-    division = Division(bolt, part, before or 1, after, is_placed=before > 0)
-    shared: dict[bytes, list[Any]] = {}
-    for task, key, value in rows:
+    divider = Divider(Division(bolt, part, before or 1, after, is_placed=before > 0), contents)
+    for task, own in groupby(rows, key=itemgetter(0)):
         index = task if before and task is not None else 0
-        target = division.target_of_text(key, index)
-        if target < 0:
-            found = division.target(decode_value(key), index)
-            if found is None:
-                shared.setdefault(key, []).append(decode_value(value))
-                continue
-            target = found
-        contents[target].encoded[key] = value
-    for key, values in shared.items():
-        entry = decode_value(key)
-        joined = division.merged(entry, values)
-        for content in contents:
-            content.entries[entry] = joined
-    return contents
+        divider.add_encoded(index, ((key, value) for _, key, value in own))
+    divider.end()

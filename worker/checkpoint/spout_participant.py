@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 from tupletree._checkpoints.steps import Action, Step
 from tupletree._wire.codec import decode_value, encode_value
+from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import Spout
-from tupletree.errors import UnavailableError, UsageError
+from tupletree.errors import FailedException, UnavailableError, UsageError
 
 from ..core.spout_task import SpoutTask
 from ..core.task import Environment
@@ -40,6 +41,7 @@ class SpoutParticipant(Participant):
         self._acked: list[Any] = []  # message ids that are in no prepared checkpoint
         self._prepared: list[Any] = []
         self._failed: list[Any] = []
+        self._has_told = False  # of a failed message, since the last recovery
         task.tell_acked = self._acked_later
         task.tell_failed = self._failed_now
 
@@ -63,6 +65,7 @@ class SpoutParticipant(Participant):
                 self._commit(step)
             case Action.ROLLBACK:
                 if self._state is not None:
+                    self._state.settle(step)
                     self._state.rollback()
                 self.barriers.is_initialised = False
             case Action.INITSTATE:
@@ -99,11 +102,13 @@ class SpoutParticipant(Participant):
         if self._state is not None:
             if not self._state.is_at(step.txid):
                 self._state.forget()
+            self._state.settle(step)
             self._state.rollback()
             self._state.check(step, is_unused=True)
         self.begin_generation(step)
         taken_back = [*self._prepared, *self._acked, *self._failed, *self._spout_task.pop_pending()]
         self._prepared, self._acked, self._failed = [], [], []
+        self._has_told = False
         self._count()
         if self._state is None:
             self._notify(self._spout.fail, taken_back)
@@ -137,10 +142,23 @@ class SpoutParticipant(Participant):
         self._acked.append(msg_id)
         self._count()
 
-    def _failed_now(self, msg_id: Any) -> None:
-        """Record a failed message. The spout's ``fail`` is not called now: recovery rolls back the whole topology."""
+    def _failed_now(self, msg_id: Any, reason: FailReason | None) -> None:
+        """Record a failed message. The spout's ``fail`` is not called now: recovery rolls back the whole topology.
+
+        The first failure is reported, since the same tuple may fail each time. ``reason``: None if a process was lost.
+        """
         self._task.has_failed_tuples = True
         self._failed.append(msg_id)
+        if reason is not None and not self._has_told:
+            self._has_told = True
+            what = f"component {reason.component!r} failed a tuple" if reason.component else "a tuple failed"
+            self._task.report_error(
+                FailedException(
+                    f"{what}: {reason.error or 'it gave no reason'}; with aligned checkpoints everything since the "
+                    f"last one is processed again, however often this happens: let the bolt leave out what can never "
+                    f"succeed"
+                )
+            )
 
     def _count(self) -> None:
         """Count completed but uncommitted messages as pending. Otherwise they would pile up while the store is down."""

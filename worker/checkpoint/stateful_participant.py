@@ -73,6 +73,7 @@ class StatefulParticipant(Participant):
                     self._bolt.post_commit(step.txid, self._state.state)
                 self._acks_committed()
             case Action.ROLLBACK:
+                self._state.settle(step)
                 self._roll_back()
             case Action.INITSTATE:
                 self._initialise(step)
@@ -87,6 +88,7 @@ class StatefulParticipant(Participant):
             self.begin_generation(step)
         if not self._state.is_at(step.txid):
             self._begin_anew()
+        self._state.settle(step)
         self._state.check(step, is_unused=not self.barriers.is_initialised)
         if self._needs_init:
             state = self._state.state

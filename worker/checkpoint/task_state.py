@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tupletree._checkpoints.steps import Step
+from tupletree._checkpoints.steps import Action, Step
 from tupletree._log import event
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.component import StatefulBolt
 from tupletree.errors import ConflictError, TupletreeError, UsageError
 from tupletree.state.contract import KeyValueState, StateProvider
+
+from .pending_writes import PendingWrites
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +33,15 @@ class TaskState:
     prepared. The round of a PREPARE is always stored before any task prepares. So after opening a state, the task reads
     the stored round, and refuses a step of an earlier round. If the successor prepares only after that read, its
     prepare fails with AuthorityError, because the late worker owns the state.
+
+    ``writes``: the writes from outside that are in no committed checkpoint yet.
     """
 
     def __init__(self, component: str, open_state: OpenState, newest_round: Callable[[], int]) -> None:
         self._component = component
         self._open_state = open_state
         self._newest_round = newest_round
+        self.writes = PendingWrites()
         self._round = 0  # of the current step
         self._opened: Opened | None = None
         self._migrated: tuple[tuple[int | None, int], list[tuple[bytes, bytes]]] | None = None
@@ -87,6 +92,7 @@ class TaskState:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened[1].close()
+        self.writes.reopened()
 
     def prepare(self, txid: int) -> None:
         """Prepare the commit.
@@ -101,19 +107,39 @@ class TaskState:
                 f"prepare_commit({txid}): {type(state).__name__} must set 'prepared' and 'committed', from which "
                 f"recovery continues after a crash; or set is_durable = False on {type(provider).__name__}"
             )
+        self.writes.prepared(txid)
 
     def commit(self, step: Step) -> None:
-        """Commit, unless the component is new and not in the checkpoint. Raises as KeyValueState.commit does."""
-        state = self.state
+        """Commit, unless the component is new and not in the checkpoint.
+
+        Raises as KeyValueState.commit does; ConflictError with the likely cause if the store lost what was prepared.
+        """
+        provider, state = self._open()
         self._migrated = None
         if not self.is_new(step):
+            if provider.is_durable and state.prepared is None and (state.committed or 0) < step.txid:
+                raise self._lost(state.committed, step.txid)
             state.commit(step.txid)
+            self.writes.committed(step.txid)
         elif state.prepared is not None:
-            state.rollback()  # left by an earlier component of the same name
+            self.rollback()  # left by an earlier component of the same name
+
+    def settle(self, step: Step) -> None:
+        """Commit what is prepared under the checkpoint that a ROLLBACK or an INITSTATE goes back to.
+
+        That checkpoint is decided on. Its state is still prepared if the component was not part of the topology when
+        the other tasks committed, and has come back since. Raises as KeyValueState.commit does.
+        """
+        provider, state = self._open()
+        txid = step.txid - (step.action is Action.ROLLBACK)
+        if provider.is_durable and not self.is_new(step) and state.prepared == txid != state.committed:
+            state.commit(txid)
+            self.writes.committed(txid)
 
     def rollback(self) -> None:
         """Roll the state back. Raises as KeyValueState.rollback does."""
         self.state.rollback()
+        self.writes.rolled_back(self.state.committed)
 
     def check(self, step: Step, *, is_unused: bool) -> None:
         """Check at INITSTATE that the state is at the committed checkpoint.
@@ -137,13 +163,17 @@ class TaskState:
         if self.is_new(step):
             if is_unused:  # entries were left by an earlier component of the same name
                 state.clear()
+                self.writes.reopened()
         elif step.txid > 0:
-            found = "is empty" if committed is None else f"was last committed with checkpoint {committed}"
-            raise ConflictError(
-                f"the state of component {self._component!r} {found}, and the last checkpoint of the topology is "
-                f"{step.txid}: the store has lost the commit, or is not the store that was written to (a file must be "
-                f"reachable from every machine); restore the store, or choose another topology.state.id to start empty"
-            )
+            raise self._lost(committed, step.txid)
+
+    def _lost(self, committed: int | None, txid: int) -> ConflictError:
+        found = "is empty" if committed is None else f"was last committed with checkpoint {committed}"
+        return ConflictError(
+            f"the state of component {self._component!r} {found}, and the last checkpoint of the topology is {txid}: "
+            f"the store has lost the commit, or is not the store that was written to (a file must be reachable from "
+            f"every machine); restore the store, or choose another topology.state.id to start empty"
+        )
 
     def migrate(self, step: Step, bolt: StatefulBolt) -> None:
         """Replace the values that an earlier ``state_version`` of the bolt has stored, in changes not yet committed.
@@ -157,7 +187,7 @@ class TaskState:
         provider, state = self._open()
         if version is None or not provider.is_durable:
             return
-        state.rollback()
+        self.rollback()
         mark = (state.committed, version)
         if self._migrated is None or self._migrated[0] != mark:
             self._migrated = (

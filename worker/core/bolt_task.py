@@ -179,7 +179,8 @@ class BoltTask(Task):
         self._failed_now.clear()
         try:
             self._emit_yielded("execute_batch", execute_batch(batch))
-            collector.ack_many([tup for tup in batch if tup not in self._failed_now])
+            failed = self._failed_now
+            collector.ack_many([tup for tup in batch if tup not in failed] if failed else batch)
         except FailedException as error:
             for tup in batch:
                 if tup not in self._failed_now:

@@ -55,6 +55,9 @@ class ChainedCollector(SpoutCollector):
             collector.emit_staged(msg_id)
         return ()
 
+    def has_room(self) -> bool:
+        return self._collector.has_room()
+
     def emit_many(self, rows: Iterable[Row], msg_ids: Iterable[Any] | None = None) -> int:
         count = 0
         if msg_ids is None:

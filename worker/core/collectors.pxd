@@ -25,8 +25,10 @@ cdef class TaskSpoutCollector(SpoutCollector):
     cdef object _first_stream
     cdef dict _others
     cdef list _staged, _targets
-    cdef public long long emits
+    cdef object _owner
+    cdef public long long emits, emits_until
 
+    cpdef bint has_room(self)
     @cython.locals(out=OutStream, chooser=One, port=Port)
     cpdef tuple emit(self, values, msg_id=*, stream=*)
     cpdef emit_tree(self, rows, msg_id=*)

@@ -56,11 +56,12 @@ class TaskSpoutCollector(SpoutCollector):
     """The collector of one spout task."""
 
     def __init__(self, task: EmittingSpoutTask, streams: dict[str, OutStream], ids: RandomIds) -> None:
-        self._task = task
+        self._task = self._owner = task
         self._streams = streams
         self._ids = ids
         self._others = {name: counts for name, counts in task.trees.items() if name != task.first_stream}
         self.emits = 0
+        self.emits_until = 0  # set by SpoutTask.poll
         self._staged: list[Sequence[Any]] = []  # rows of the message that is emitted next
         self._targets: list[Any] = []  # of each row: its port, or its stream and several ports
         self._first_stream = ""  # of the first of these rows
@@ -76,6 +77,9 @@ class TaskSpoutCollector(SpoutCollector):
             ports = (chooser.choose(row),)
         self._send(out, row, msg_id, ports)
         return receivers(ports)
+
+    def has_room(self) -> bool:
+        return self.emits < self.emits_until and not self._owner.must_yield
 
     def emit_many(self, rows: Iterable[Sequence[Any]], msg_ids: Iterable[Any] | None = None) -> int:
         count = 0

@@ -15,7 +15,7 @@ cdef class PendingTree:
     cdef readonly TreeCounts counts
 
 cdef class SpoutTask(Task):
-    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, rows, reasons
+    cdef public object spout, max_pending, _clock, tell_acked, tell_failed, rows, reasons, fail_because
     cdef public TaskSpoutCollector collector
     cdef public long long tracked, uncommitted
     cdef long long _sample_every
@@ -23,7 +23,7 @@ cdef class SpoutTask(Task):
     cdef public bint is_dry
     cdef bint _is_deaf
     cdef ChainedCollector _chain
-    cdef object _fail_because, _output
+    cdef object _output
     cdef list _unsettled
     cdef readonly dict trees
     cdef readonly object first_stream
@@ -32,5 +32,6 @@ cdef class SpoutTask(Task):
     cpdef track(self, u64 root, u64 value, msg_id, counts)
     @cython.locals(counters=Counters, tree=PendingTree, counts=TreeCounts)
     cpdef on_acked(self, roots)
-    @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong)
+    @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong,
+                   left=cython.longlong, enough=cython.double)
     cpdef bint poll(self, Py_ssize_t most) except -1

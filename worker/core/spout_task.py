@@ -77,12 +77,12 @@ class SpoutTask(Task):
         self.uncommitted = 0  # complete trees that wait for a checkpoint
         self.rows: Any = None  # a generator that next_tuple returned, until it is exhausted
         self.tell_acked: Callable[[Any], None] | None = None  # if set, replaces spout.ack (aligned checkpoints)
-        self.tell_failed: Callable[[Any], None] | None = None
+        self.tell_failed: Callable[[Any, FailReason | None], None] | None = None
         self.is_dry = False  # the last next_tuple emitted nothing
         self._unsettled: list[tuple[Any, str, BaseException | None]] = []  # see ``settle``
         self._is_deaf = ignores_fails(spout)
         self.reasons: Mapping[int, bytes] = NO_REASONS  # of the failed trees that are being reported to the spout
-        self._fail_because: Callable[[Any, FailReason | None], None] | None = getattr(spout, "fail_because", None)
+        self.fail_because: Callable[[Any, FailReason | None], None] | None = getattr(spout, "fail_because", None)
 
     def open(self) -> None:
         self.is_open = True
@@ -144,6 +144,10 @@ class SpoutTask(Task):
         self.is_dry = False
         enough = self.tracked + self.room
         while emits - first < most and self.tracked < enough and not self.must_yield:
+            left = most - (emits - first)
+            if self.tracked + left > enough:
+                left = int(enough - self.tracked)
+            collector.emits_until = emits + left
             try:
                 returned = self.rows or next_tuple()
                 if returned is not None:
@@ -157,6 +161,7 @@ class SpoutTask(Task):
                 self.is_dry = True
                 break
             emits = collector.emits
+        collector.emits_until = 0
         return emits != first
 
     def _emit_next(self, rows: Any) -> None:
@@ -310,10 +315,13 @@ class SpoutTask(Task):
         self.counters.failed += 1
         if self._is_deaf and self.tell_failed is None:
             self.counters.unheard += 1
-        if self._fail_because is not None and self.tell_failed is None:
-            self._fail_because(msg_id, reason)
+        if self.tell_failed is not None:
+            self.tell_failed(msg_id, reason)
             return
-        fail: Callable[[Any], object] = self.tell_failed or self.spout.fail
+        if self.fail_because is not None:
+            self.fail_because(msg_id, reason)
+            return
+        fail: Callable[[Any], object] = self.spout.fail
         returned = fail(msg_id)
         if returned is not None:
             self.refuse(self.spout, "fail", returned)

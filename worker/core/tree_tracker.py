@@ -51,6 +51,7 @@ class EmittingSpoutTask(EmittingTask, Protocol):
     """The part of a spout task that its collector uses."""
 
     is_tracked: bool
+    must_yield: bool
     trees: dict[str, TreeCounts]
     first_stream: str
 

@@ -36,7 +36,8 @@ class DebugController:
             launch.log_dir, f"{launch.host}:{launch.port}", conf["worker.log.max.bytes"], conf["worker.log.backups"]
         )
         self._loggers = LogLevels()
-        self._sampler = Sampler((task for executor in engine.executors for task in executor.tasks), self._events)
+        tasks = (task for executor in engine.executors for task in executor.tasks)
+        self._sampler = Sampler(tasks, self._events, engine.event_loggers.receiver)
         self._observed = DebugSettings()
         self._switches = Switches()
         self._timer: asyncio.TimerHandle | None = None
@@ -68,6 +69,8 @@ class DebugController:
         self._loggers.apply(now.levels)
         if now.wants_events:
             self._events.open()
+        if any(now.shares.values()):
+            self._engine.event_loggers.open()
         if now.shares != before.shares:
             event(log, "tuples.sampled", shares=dict(now.shares))
             self._sampler.apply(now)

@@ -8,15 +8,16 @@ faster than they can be written are dropped and counted. While nothing is switch
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import logging
 import logging.handlers
 import os
-import queue
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tupletree._background_queue import BackgroundQueue
 from tupletree._wire.events import encode_event
 
 NAME: Final = "events.jsonl"
@@ -37,35 +38,24 @@ class EventLog:
         self._worker = worker
         self._max_bytes = max_bytes
         self._backups = backups
-        self._waiting: queue.Queue[Event | None] = queue.Queue(MAX_WAITING)
-        self._left_out = 0
-        self._thread: threading.Thread | None = None
+        self._queue = BackgroundQueue[Event]("events", MAX_WAITING, LINGER_S)
 
     def open(self) -> None:
         """Start writing. Does nothing if already started, or if the worker has no log directory."""
-        if self._thread is None and self._directory is not None:
-            path = os.path.join(self._directory, NAME)
-            self._thread = threading.Thread(target=self._write, args=(path,), name="events", daemon=True)
-            self._thread.start()
+        if self._directory is not None:
+            self._queue.start(functools.partial(self._write, os.path.join(self._directory, NAME)))
 
     def close(self) -> None:
         """Write the queued events, and stop."""
-        if self._thread is not None:
-            with contextlib.suppress(queue.Full):
-                self._waiting.put(None, timeout=LINGER_S)
-            self._thread.join(LINGER_S)
-            self._thread = None
+        self._queue.close()
 
     def put(self, event: Event) -> None:
         """Queue an event, or drop and count it if the queue is full."""
-        try:
-            self._waiting.put_nowait(event)
-        except queue.Full:
-            self._left_out += 1  # an approximate count: concurrent increments may be lost
+        self._queue.put(event)
 
     def left_out(self, count: int) -> None:
         """Count events that were dropped before ``put``."""
-        self._left_out += count
+        self._queue.count_left_out(count)
 
     def _write(self, path: str) -> None:
         try:
@@ -81,8 +71,7 @@ class EventLog:
             while is_open:
                 events = self._gathered()
                 is_open = None not in events
-                if self._left_out and self._waiting.empty():
-                    count, self._left_out = self._left_out, 0
+                if count := self._queue.take_left_out():
                     events.append({"at": time.time(), "kind": "left_out", "count": count})
                 lines = [encode_event({**event, "worker": self._worker}) for event in events if event is not None]
                 for text in _joined(lines, min(_MAX_BYTES_AT_ONCE, self._max_bytes // 10)):
@@ -90,13 +79,11 @@ class EventLog:
 
     def _gathered(self) -> list[Event | None]:
         """Wait for an event; return it with further queued events. A None among them means the end."""
-        events = [self._waiting.get()]
-        if events[0] is not None:
-            time.sleep(GATHER_S)
-        with contextlib.suppress(queue.Empty):
-            while len(events) < _MAX_AT_ONCE and events[-1] is not None:
-                events.append(self._waiting.get_nowait())
-        return events
+        first = self._queue.get()
+        if first is None:
+            return [first]
+        time.sleep(GATHER_S)
+        return [first, *itertools.islice(self._queue.get_more(), _MAX_AT_ONCE - 1)]
 
 
 def _joined(lines: list[str], most: int) -> Iterator[str]:

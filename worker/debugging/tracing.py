@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tupletree._wire.events import id_name
 from tupletree._wire.packed import unpack_u32, unpack_u64
@@ -29,6 +29,7 @@ from ..core.bolt_task import BoltTask
 from ..core.spout_task import SpoutTask
 from ..core.task import Task
 from ..core.trace_filter import Followed, FollowedBolt, FollowedSpout
+from ..hooks.stand_ins import exchange
 from .event_log import EventLog
 from .sampling import shown
 
@@ -166,8 +167,6 @@ def _trees(rows: Rows, row: int) -> Sequence[tuple[int, int]]:
 def follow_collector(task: Task, tracer: Tracer | None) -> None:
     """Attach a tracer to a task's collector, or detach with None."""
     if isinstance(task, SpoutTask):
-        spout = task if tracer is None else FollowedSpout(task, tracer.followed, tracer)
-        task.collector._task = cast(SpoutTask, spout)
+        exchange(task, task if tracer is None else FollowedSpout(task, tracer.followed, tracer))
     elif isinstance(task, BoltTask):
-        bolt = task if tracer is None else FollowedBolt(task, tracer.followed, tracer)
-        task.collector._task = cast(BoltTask, bolt)
+        exchange(task, task if tracer is None else FollowedBolt(task, tracer.followed, tracer))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations  # pure
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from ..core.routing import Shares, Shuffled
 from ..core.task import Clock, Task
 from .load_shares import LoadShares
+from .locality import Locality, LocalityBounds
 
 REFRESH_S = 0.1
 
@@ -27,7 +28,15 @@ class Balancer:
     ``choices``: the tasks that each shuffle chooses among.
     """
 
-    def __init__(self, tasks: Sequence[Task], loads: KnownLoads, clock: Clock) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        loads: KnownLoads,
+        clock: Clock,
+        local_tasks: Collection[int] = (),
+        bounds: LocalityBounds | None = None,
+    ) -> None:
+        """``local_tasks``: those of this worker, which shuffles prefer within ``bounds``; None: they prefer nobody."""
         self._loads = loads
         self._clock = clock
         self._shares: list[LoadShares] = []
@@ -43,7 +52,8 @@ class Balancer:
                     if isinstance(chooser, Shuffled):
                         chooser.share_by(shares)
                 if len(chosen) > 1:
-                    self._shares.append(LoadShares(chosen, shares, self._due_s))
+                    locality = Locality.among(chosen, local_tasks, bounds)
+                    self._shares.append(LoadShares(chosen, shares, self._due_s, locality))
 
     @property
     def is_needed(self) -> bool:

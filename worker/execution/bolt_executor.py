@@ -173,8 +173,9 @@ class BoltExecutor(Executor):
         """Handle ticks, messages, tree timeouts and waiting steps, even while held. True for a message or a step."""
         if self._next_tick_s != math.inf and self._clock() >= self._next_tick_s:
             self._tick()
-        has_heard = self.inbox.has_news
-        while (news := self.inbox.pop_news()) is not None:
+        inbox = self.inbox
+        has_heard = bool(inbox.news)
+        while inbox.news and (news := inbox.pop_news()) is not None:
             self._handle(news)
         for trees in self._trees.values():
             if trees.due_s != math.inf and self._clock() >= trees.due_s:
@@ -189,10 +190,16 @@ class BoltExecutor(Executor):
 
     @property
     def has_work(self) -> bool:
+        if self.inbox.news:
+            return True
         # A batch begun before the gate closed is no longer in the inbox.
         is_begun = self._at < len(self._rows) or bool(self._parts)
-        waits = is_begun or bool(self.inbox) or any(one.released for one in self._participants)
-        return self.inbox.has_news or (waits and not self.is_held)
+        waits = is_begun or bool(self.inbox) or (bool(self._participants) and self._has_released)
+        return waits and not self.is_held
+
+    @property
+    def _has_released(self) -> bool:
+        return any(one.released for one in self._participants)
 
     def _next_batch(self) -> bool:
         """Make the next batch current: released ones first, then parts of the last, then the inbox. False: none."""

@@ -25,9 +25,9 @@ def put_local(inboxes: Inboxes, batch: Batch, tasks: Collection[int]) -> None:
 
 def put_remote(inboxes: Inboxes, batch: RemoteBatch, tasks: Collection[int], size: int) -> None:
     """Put a batch from another worker into the inbox of each executor that drives some of its tasks."""
-    distinct = {inboxes[task] for task in tasks}
+    distinct = dict.fromkeys([inboxes[task] for task in tasks])  # in the order of the tasks: a simulation is repeatable
     if len(distinct) == 1:
-        distinct.pop().put(batch, batch.message.rows, size)
+        distinct.popitem()[0].put(batch, batch.message.rows, size)
         return
     shared = RemoteBatch(batch.message, batch.origin, Divided())
     for inbox in distinct:

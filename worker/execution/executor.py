@@ -108,6 +108,7 @@ class Executor:
             if not task.is_open:
                 self.at_work = task
                 try:
+                    task.context.begin_hooks()
                     task.open()
                 except (Exception, SystemExit) as error:
                     raise task.failure(error) from error
@@ -115,7 +116,8 @@ class Executor:
     def close(self) -> None:
         """Close all tasks. An exception of a component is reported, and the other tasks are still closed."""
         for task in self.tasks:
-            for close in (task.close, *([task.participant.close] if task.participant is not None else [])):
+            closes = [task.close, *([task.participant.close] if task.participant is not None else [])]
+            for close in (*closes, task.context.end_hooks):
                 try:
                     close()
                 except (Exception, SystemExit) as error:
@@ -137,10 +139,9 @@ class Executor:
     def is_held(self) -> bool:
         """True while the gate closes a task that the executor waits for (``wait_for``), or one of its tasks is full."""
         closed = self._gate.closed
-        is_closed = bool(closed) and (
-            not closed.isdisjoint(self._feeds) or any(tasks <= closed for tasks in self._choices)
-        )
-        return is_closed or (bool(self._limited) and any(task.context.is_full() for task in self._limited))
+        if closed and (not closed.isdisjoint(self._feeds) or any(tasks <= closed for tasks in self._choices)):
+            return True
+        return bool(self._limited) and any(task.context.is_full() for task in self._limited)
 
     def _follow_loads(self) -> None:
         """Set the shares of the shuffles. Called before components are, so that none chooses a closed task."""
@@ -210,7 +211,8 @@ class Executor:
         """
         self._has_held = False
         closed = self._gate.closed  # read once, so that all streams to a held task are held
-        self._hand_over_old(closed)
+        if self._held_rows or self._participants:
+            self._hand_over_old(closed)
         for buffer in self._buffers:
             if buffer:
                 self._give(buffer, buffer.pop_all, closed)
@@ -218,7 +220,8 @@ class Executor:
     def flush_full(self) -> None:
         """Hand over full batches whose receiving tasks are open, except reports and progress."""
         closed = self._gate.closed
-        self._hand_over_old(closed)
+        if self._held_rows or self._participants:
+            self._hand_over_old(closed)
         for buffer in self._unreported:
             if buffer.has_full:
                 self._give(buffer, buffer.pop_full, closed)

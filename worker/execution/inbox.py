@@ -118,7 +118,7 @@ class Inbox:
     Above ``limit`` rows or ``max_bytes``, the gate closes the executor's tasks; at half of both limits the tasks open
     again. No item is ever refused or dropped: senders hold their items while the gate is closed. So an inbox holds at
     most the limit plus the items already under way at the closing. Rows count until they are processed. The bytes of an
-    item count until the owner asks for the next item.
+    item count until the owner asks for the next item. ``news``: the control messages that wait, to be looked at only.
     """
 
     def __init__(self, tasks: Iterable[int], limit: int, gate: Gate, max_bytes: int = 1 << 62) -> None:
@@ -134,23 +134,18 @@ class Inbox:
         self._is_closed = False
         self._items: deque[tuple[Any, int]] = deque()  # with the size of each in bytes
         self._taken_bytes = 0  # of the item that the owner is working on
-        self._news: deque[Any] = deque()
+        self.news: deque[Any] = deque()
         self._forward: Callable[[Any, int], None] | None = None  # takes the items, once the executor was divided
         self._forward_news: Callable[[Any], None] | None = None
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
-        return bool(self._items or self._news)
+        return bool(self._items or self.news)
 
     @property
     def bytes(self) -> int:
         """Approximate size of the waiting items and of the item that the owner is working on."""
         return self._put_bytes - self._gone_bytes
-
-    @property
-    def has_news(self) -> bool:
-        """True if a control message waits."""
-        return bool(self._news)
 
     @property
     def is_congested(self) -> bool:
@@ -177,7 +172,7 @@ class Inbox:
             if self._forward_news is not None:
                 self._forward_news(news)
                 return
-            self._news.append(news)
+            self.news.append(news)
         self.wake()
 
     def forward(self, put: Callable[[Any, int], None], put_news: Callable[[Any], None]) -> None:
@@ -185,10 +180,10 @@ class Inbox:
         with self._lock:
             for item, size in self._items:
                 put(item, size)
-            for news in self._news:
+            for news in self.news:
                 put_news(news)
             self._items.clear()
-            self._news.clear()
+            self.news.clear()
             self._forward, self._forward_news = put, put_news
             self.rows = self._put_bytes = self._gone_bytes = self._taken_bytes = 0
             self._is_closed = False
@@ -197,7 +192,7 @@ class Inbox:
     def pop_news(self) -> Any | None:
         """Remove and return the oldest control message, or return None. The owning thread only."""
         try:
-            return self._news.popleft()
+            return self.news.popleft()
         except IndexError:
             return None
 

@@ -18,6 +18,7 @@ from __future__ import annotations  # pure
 from collections.abc import Container, Mapping, Sequence
 
 from ..core.routing import WHOLE, Shares
+from .locality import Locality
 
 SLACK_S = 0.05
 MAX_RATIO = 2.0
@@ -88,8 +89,10 @@ class LoadMeter:
 class LoadShares:
     """The shares of the tasks that a shuffle chooses among, ascending as in ``shares``. Time is an argument."""
 
-    def __init__(self, tasks: Sequence[int], shares: Shares, now_s: float) -> None:
+    def __init__(self, tasks: Sequence[int], shares: Shares, now_s: float, locality: Locality | None = None) -> None:
+        """``locality``: the preference for tasks in this worker; None: there is none."""
         self.tasks = tasks
+        self._locality = locality
         self._shares = shares
         self._parts = [1.0] * len(tasks)  # of its turns that each task takes when it is not loaded
         self._loaded: set[int] = set()  # positions of those that were halved and have been loaded since
@@ -99,15 +102,19 @@ class LoadShares:
         """Set the shares. ``waits_s``: the loads that are known; ``closed``: the tasks that must not be fed."""
         growth = 2 ** min(MAX_DOUBLINGS, max(0.0, now_s - self._updated_s) / DOUBLING_S)
         self._updated_s = now_s
-        if self._shares.is_even and not (waits_s or closed or self._loaded) and min(self._parts) == 1.0:
+        is_plain = self._locality is None and self._shares.is_even
+        if is_plain and not (waits_s or closed or self._loaded) and min(self._parts) == 1.0:
             return  # nearly always
         waits = [waits_s.get(task, 0.0) for task in self.tasks]
-        of_open = sorted(waits[at] for at, task in enumerate(self.tasks) if task not in closed)
+        left_out = frozenset(at for at, task in enumerate(self.tasks) if task in closed)
+        if self._locality is not None:
+            left_out |= self._locality.far(waits, left_out)
+        of_open = sorted(wait_s for at, wait_s in enumerate(waits) if at not in left_out)
         if not of_open:  # only those send that wait for nobody, as along back edges
-            closed, of_open = (), sorted(waits)
+            left_out, of_open = frozenset(), sorted(waits)
         limit_s = min(_limit_s(of_open[(len(of_open) - 1) // BASE_PART]), MAX_EXCESS * _limit_s(of_open[0]))
         parts = [self._part(at, wait_s / limit_s, growth) for at, wait_s in enumerate(waits)]
-        free = [0.0 if task in closed else part for task, part in zip(self.tasks, parts, strict=True)]
+        free = [0.0 if at in left_out else part for at, part in enumerate(parts)]
         largest = max(free)
         self._shares.set([round(WHOLE * part / largest) for part in free])
 

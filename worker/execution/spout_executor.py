@@ -61,6 +61,7 @@ class SpoutExecutor(Executor):
         self.rest = IdleWait(idle_wait_s)
         self._emitted_s = clock()  # the last time
         self._suspects: list[tuple[float, SpoutTask, list[int]]] = []
+        self._has_opened = False
         self._held: tuple[str, float] | None = None  # why the spouts are not polled now, and since when
         self._held_s = dict.fromkeys(HELD_BY, 0.0)
         self._report_at_s = math.inf  # when spouts report their progress in event time; infinity if none does
@@ -121,6 +122,11 @@ class SpoutExecutor(Executor):
     def is_paused(self) -> bool:
         """True while the spouts are deactivated. Any thread."""
         return not (self._wants_active or self._is_active or self._must_open)
+
+    @property
+    def is_opening(self) -> bool:
+        """True while the topology is active and the spouts have not opened. Any thread."""
+        return self._wants_active and not self._has_opened
 
     @property
     def progress(self) -> Hashable:
@@ -254,6 +260,7 @@ class SpoutExecutor(Executor):
                 self._report()  # what was emitted last may end windows
         for spout in self._spouts:
             if must_open and not spout.is_open:
+                spout.context.begin_hooks()
                 self._notify(spout, SpoutTask.open)
                 is_told = self._is_active
                 if spout.context.source_progress is not None:
@@ -262,6 +269,7 @@ class SpoutExecutor(Executor):
                 is_told = not is_changed
             if not is_told:
                 self._notify(spout, SpoutTask.activate if self._is_active else SpoutTask.deactivate)
+        self._has_opened |= must_open
 
     @property
     def _may_report(self) -> bool:

@@ -24,6 +24,7 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
+from tupletree._rpc.reconnecting_stream import ReconnectingStream
 from tupletree._wire import reason_messages
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
@@ -33,7 +34,6 @@ from ..core.ack_updates import AckUpdates, encode, split
 from ..engine import Engine
 from ..execution.inbox import ACKERS, BACKLOG
 from .link_metrics import LinkMetrics
-from .reconnecting_stream import ReconnectingStream
 from .update_messages import messages
 
 log = logging.getLogger(__name__)

@@ -26,6 +26,7 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
+from tupletree._rpc.reconnecting_stream import ReconnectingStream
 from tupletree.v1 import worker_pb2, worker_pb2_grpc
 
 from ..core.batches import BATCH_BYTES, EncodedBatch, bytes_of, roots_of, tasks_of
@@ -33,7 +34,6 @@ from ..execution.inbox import Gate, not_reached
 from ..execution.load_shares import MAX_WAIT_S
 from .fragments import FragmentCutter
 from .link_metrics import LinkMetrics
-from .reconnecting_stream import ReconnectingStream
 
 log = logging.getLogger(__name__)
 

@@ -214,5 +214,6 @@ class Reporter:
             statuses=await self._statuses.read(),
             paused=is_paused,
             unfinished=unfinished,
+            opening=self._engine.is_opening,
         )
         return bounded(report)

@@ -20,6 +20,7 @@ from tupletree._daemon.metrics import cumulated, daemon_registry
 from tupletree._wire.latency import BOUNDS_S, coarse
 from tupletree.v1 import nimbus_pb2
 
+from ..checkpoint.state_sizes import StateSizes
 from ..engine import Engine
 from ..execution.spout_executor import HELD_BY
 from .user_metrics import UserMetricsCollector
@@ -182,10 +183,34 @@ class WorkerCollector(Collector):
         yield from (up, wanted, connects)
 
 
-def registry(engine: Engine, about: About, readiness: Readiness, links: Mapping[str, Links]) -> CollectorRegistry:
+class StateCollector(Collector):
+    """Collector of the sizes of states. A scrape shows those of the measurement before, and begins the next one."""
+
+    def __init__(self, sizes: StateSizes, topology: str) -> None:
+        self._sizes = sizes
+        self._topology = topology
+
+    def collect(self) -> Iterator[Metric]:
+        keys = GaugeMetricFamily(
+            "tupletree_worker_state_keys", "Committed keys in the state of a task; large states: about.", labels=TASK
+        )
+        size = GaugeMetricFamily(
+            "tupletree_worker_state_bytes", "Their bytes and those of their values; large states: about.", labels=TASK
+        )
+        for task, found in self._sizes.last():
+            labels = [self._topology, task.component_id, str(task.task_id)]
+            keys.add_metric(labels, found.keys)
+            size.add_metric(labels, found.bytes)
+        yield from (keys, size)
+
+
+def registry(
+    engine: Engine, about: About, readiness: Readiness, links: Mapping[str, Links], sizes: StateSizes
+) -> CollectorRegistry:
     """Return the registry behind a worker's /metrics. ``links``: by the kind of process at the other end."""
     metrics = daemon_registry("worker", readiness)
     metrics.register(WorkerCollector(about, links))
+    metrics.register(StateCollector(sizes, about.topology))
     add_tasks(metrics, engine, about.topology)
     return metrics
 

@@ -205,6 +205,7 @@ def errors(cluster: DevCluster, name: str) -> list[Any]:
     return list(reversed(cluster.client.describe(name).errors))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("submitted", "submitted_alone")
 @pytest.mark.parametrize(("name", "component", "message", "trace"), FAILURES, ids=NAMES)
 def test_the_error_is_shown_and_the_topology_stays(

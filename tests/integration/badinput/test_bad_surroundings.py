@@ -20,6 +20,8 @@ from badinput_harness import CommandLine, Ended, one_sentence, running
 from tupletree._net import bind
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 DAEMONS = ["nimbus", "supervisor", "acker"]
 
 

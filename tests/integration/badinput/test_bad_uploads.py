@@ -17,6 +17,8 @@ from tupletree.errors import UsageError
 from tupletree.testing import DevCluster, wait_until
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
 
+pytestmark = pytest.mark.long
+
 NAME = "by-hand"
 Request = nimbus_pb2.SubmitRequest
 

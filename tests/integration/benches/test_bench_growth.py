@@ -12,6 +12,8 @@ from bench.growth.curves import BY_NAME, CURVES, Curve, NoRoomError
 from bench.growth.steady import Shape, Times
 from tupletree.testing import DevCluster
 
+pytestmark = pytest.mark.long
+
 TIMES = Times(idle_s=0.1, warm_s=0, seconds=0.3, timeout_s=60)
 POINT = {
     "tasks": 3,
@@ -23,7 +25,6 @@ POINT = {
     "pending": 50,
     "channels": 4,
 }
-QUICK = ("tasks", "copies")
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +33,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "curve",
-    [pytest.param(curve, marks=[] if curve.name in QUICK else [pytest.mark.long]) for curve in CURVES],
-    ids=lambda curve: curve.name,
-)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
 def test_a_point_of_each_curve(cluster: DevCluster, curve: Curve) -> None:
     figures = curve.measure(cluster, POINT[curve.name], TIMES)
     assert curve.cost in figures

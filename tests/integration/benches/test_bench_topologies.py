@@ -14,6 +14,8 @@ from bench import async_http, chain, dead_letters, latency, start, storm_perf, w
 from bench.nexmark import __main__ as nexmark
 from tupletree.testing import DevCluster
 
+pytestmark = pytest.mark.long
+
 WORKERS = 2
 
 
@@ -48,12 +50,12 @@ def words(**changed: Any) -> Namespace:
         {"ackers": 0, "workers": 1},
         {"tasks": 5},
         {"split": "pystorm"},
-        pytest.param({"split": "yield"}, marks=pytest.mark.long),
-        pytest.param({"state": "default"}, marks=pytest.mark.long),
-        pytest.param({"state": "aligned"}, marks=pytest.mark.long),
+        {"split": "yield"},
+        {"state": "default"},
+        {"state": "aligned"},
         {"split": "streams", "spouts": 2},
-        pytest.param({"split": "streams-combined"}, marks=pytest.mark.long),
-        pytest.param({"split": "streams", "state": "aligned"}, marks=pytest.mark.long),
+        {"split": "streams-combined"},
+        {"split": "streams", "state": "aligned"},
     ],
     ids=lambda changed: "-".join(f"{key}-{value}" for key, value in changed.items()) or "plain",
 )
@@ -105,7 +107,7 @@ def test_storm_perf(cluster: DevCluster, topology: str, workers: int) -> None:
     assert {"tuples_per_s", "cpu_us_per_tuple"} <= result.keys()
 
 
-@pytest.mark.parametrize("query", ["q4", pytest.param("all", marks=pytest.mark.long)])
+@pytest.mark.parametrize("query", ["q4", "all"])
 def test_nexmark(cluster: DevCluster, query: str, tmp_path: Path) -> None:
     given = Namespace(query=query, events=2_000, workers=WORKERS, ackers=1, pending=5_000, venvs=str(tmp_path))
     result = nexmark.measure_on(cluster, given)
@@ -120,7 +122,6 @@ def test_latency(cluster: DevCluster) -> None:
     assert result["ack_p50_ms"] > 0
 
 
-@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
 def test_yahoo(cluster: DevCluster) -> None:
     arguments = Namespace(events=2_000, event_rate=100.0, workers=WORKERS, ackers=1, pending=200, local=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tupletree.connectors.log_source import LogRecord
+from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.postgres_changes import FETCHED, PostgresChanges
 
 
@@ -13,4 +13,8 @@ class InsertedData(PostgresChanges):
 
     def changes(self, start: int, end: int | None, limit: int = FETCHED) -> Iterator[tuple[list[LogRecord], int]]:
         for records, behind in super().changes(start, end, limit):
-            yield [record._replace(data=bytes.fromhex(record.data.new["city"])) for record in records], behind
+            yield [_inserted(record) for record in records], behind
+
+
+def _inserted(record: LogRecord) -> LogRecord:
+    return LogRecord(bytes.fromhex(record.data.new["city"]), record.position, record.next, record.metadata)

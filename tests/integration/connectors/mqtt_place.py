@@ -25,6 +25,8 @@ HEADER_BYTES = 23
 CLIENT_MESSAGE = 3
 OUTGOING = 1
 END = b"the end of what is drained"
+MANY = 1000
+PUBLISHERS = 20
 
 
 class MqttServer(QueueServer):
@@ -125,10 +127,16 @@ class MqttPlace(QueuePlace):
         return MqttBolt(f"127.0.0.1:{self.port}", self.name, format)
 
     def put(self, messages: Sequence[bytes]) -> None:
-        with self.client() as client:
-            for message in messages:
-                client.publish(self.name, message, qos=1)
-            wait_until(lambda: client.published == len(messages), 30)
+        """Publish messages, in their order unless they are many.
+
+        Mosquitto takes a message of each client, and then saves its whole file.
+        """
+        count = PUBLISHERS if len(messages) >= MANY else 1
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(self.client()) for _ in range(count)]
+            for number, message in enumerate(messages):
+                clients[number % count].publish(self.name, message, qos=1)
+            wait_until(lambda: sum(one.published for one in clients) == len(messages), 30)
         self.server.saved()
 
     def unacknowledged(self) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 from postgres_outbox_place import OutboxServer
 
-from tupletree.connectors.log_source import Assigned, LogFollower, LogRecord, Records
+from tupletree.connectors.log_source import Assigned, LogFollower, Records
+from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.pgoutput import Change
 from tupletree.connectors.postgres_changes import PostgresChanges
 from tupletree.testing import wait_until

@@ -11,7 +11,7 @@ from beanstalkd_place import BeanstalkPlace, BeanstalkServer
 
 from tupletree.connectors.beanstalkd import TubeSink
 from tupletree.connectors.formats import Text
-from tupletree.connectors.sinks import SinkMessage
+from tupletree.connectors.messages import SinkMessage
 from tupletree.testing import wait_until
 
 

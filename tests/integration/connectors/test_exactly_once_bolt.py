@@ -131,6 +131,7 @@ def test_what_would_write_twice_or_never_is_refused_with_the_settings_that_are_m
     ) in str(refused.value)
 
 
+@pytest.mark.long
 def test_a_cluster_refuses_it_at_submission_unless_its_own_settings_have_what_is_missing(path: Path) -> None:
     aligned = {"topology.state.checkpoint.aligned": True}
     refusal = f"component 'out' writes each row once .*, and {LOST}: set topology.state.provider to"

@@ -202,6 +202,7 @@ def test_messages_of_a_web_socket_are_processed_and_it_connects_again(follower: 
     assert server.headers[0]["x-who"] == "me"
 
 
+@pytest.mark.long
 def test_a_silent_web_socket_is_kept_while_it_answers_pings(follower: Follower) -> None:
     server = follower.server
     follower.start(WebSocketSpout(server.socket_url, subscribe=["hello"], silence_s=2))

@@ -36,6 +36,7 @@ def run(directory: Path, seconds: int, **names: object) -> tuple[int, list[str]]
     return ended.returncode, ended.stderr.splitlines()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_away_is_named_and_is_the_reason_why_nothing_was_emitted(tmp_path: Path) -> None:
     brokers = f"127.0.0.1:{free_port()}"
     status, lines = run(tmp_path, 5, brokers=brokers, topic="clicks", group="group='visits'")

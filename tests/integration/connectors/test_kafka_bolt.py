@@ -113,7 +113,7 @@ def test_a_tuple_without_a_usable_key_or_topic_fails_alone(kafka: MockCluster) -
     for text in ("text", "topic", "key"):
         half = make_tuple({"text": "good", "topic": "a", "key": "k", text: "half \ud83d"})
         with pytest.raises(FormatError):
-            bolt.message(half)
+            bolt.message(half, bolt.format.encode(half))
     assert any("field 'key' is no key" in error for error in errors)
     assert written(kafka, "a").keys() == {b'{"text": "good"}'}
 

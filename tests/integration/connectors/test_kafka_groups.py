@@ -17,7 +17,7 @@ from tupletree import Backoff, FailedException
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaLog, KafkaSpout
 from tupletree.connectors.kafka.client import consumer_config
-from tupletree.connectors.kafka.log import plain_record_of
+from tupletree.connectors.kafka.log import plain_records_of
 from tupletree.connectors.kafka.shares import GroupMember
 from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, Records
 from tupletree.connectors.log_spout import LogSpout
@@ -118,7 +118,7 @@ def test_what_is_processed_when_a_partition_is_revoked_is_committed_before_anoth
 ) -> None:
     def member() -> GroupMember:
         config = consumer_config(place.broker.addresses, {"partition.assignment.strategy": strategy}, place.topic)
-        return GroupMember(config, plain_record_of, [place.topic], lambda name: 0)
+        return GroupMember(config, plain_records_of, [place.topic], lambda name: 0)
 
     def starts(follower: GroupMember, found: dict[str, int]) -> dict[str, int]:
         found |= {event.partition: event.start for event in follower.poll(100, 0.1) if isinstance(event, Assigned)}
@@ -214,7 +214,7 @@ def test_a_partition_whose_beginning_is_unknown_holds_up_no_other(place: KafkaGr
 
     def member() -> GroupMember:
         config = consumer_config(place.broker.addresses, {"partition.assignment.strategy": strategy}, place.topic)
-        return GroupMember(config, plain_record_of, [place.topic], begin)
+        return GroupMember(config, plain_records_of, [place.topic], begin)
 
     def read(follower: GroupMember, found: list[LogEvent]) -> set[bytes]:
         found.extend(follower.poll(100, 0.1))

@@ -18,13 +18,13 @@ from tupletree.connectors.log_source import (
     Bounds,
     LogEvent,
     LogFollower,
-    LogRecord,
     LogSource,
     Records,
     Revoked,
     Rewound,
 )
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, UnavailableError
 from tupletree.testing import LocalCluster
 from tupletree.testing.simulation.external import current, external

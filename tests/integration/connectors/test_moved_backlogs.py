@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
+import pytest
+
 from tupletree import Tumbling
-from tupletree.connectors.log_source import (
-    Assigned,
-    Bounds,
-    LogEvent,
-    LogFollower,
-    LogRecord,
-    LogSource,
-    Records,
-    Revoked,
-)
+from tupletree.connectors.log_source import Assigned, Bounds, LogEvent, LogFollower, LogSource, Records, Revoked
 from tupletree.connectors.log_spout import LogSpout
+from tupletree.connectors.messages import LogRecord
 from tupletree.streams import StreamBuilder
 from tupletree.testing import LocalCluster
 
@@ -96,6 +90,7 @@ def add(one: tuple[int, int]) -> None:
     FOUND[one[0]] = one[1]
 
 
+@pytest.mark.long
 def test_nothing_is_late_of_a_backlog_that_another_task_takes_over() -> None:
     builder = StreamBuilder(parallelism=2)
     times = builder.source(LogSpout(Group()), name="times", parallelism=2).map(int)

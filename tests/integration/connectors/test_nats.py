@@ -13,8 +13,8 @@ from tcp_proxy import Proxy
 
 from tupletree import TopologyBuilder
 from tupletree.connectors.formats import Json
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.nats import JetStreamConsumer, JetStreamSink, NatsBolt
-from tupletree.connectors.sinks import SinkMessage
 from tupletree.errors import UsageError
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 
@@ -118,6 +118,7 @@ def test_a_task_that_ends_returns_its_messages_before_their_time_limit(orders: N
     other.close()
 
 
+@pytest.mark.long
 def test_a_message_that_is_kept_is_not_delivered_again_after_its_time_limit(orders: NatsPlace) -> None:
     orders.put([b"1"])
     one, other = consumer_of(orders, 1), consumer_of(orders, 1)

@@ -30,7 +30,8 @@ def test_a_log_is_read_no_further_while_the_most_messages_wait(tmp_path: Path) -
     source = builder.set_spout("lines", FileSpout(lines, Text(), are_complete=True))
     builder.set_bolt("step", DoBasic(step)).shuffle_grouping(source)
     with LocalCluster(simulated_time=True) as cluster:
-        cluster.submit("t", builder.create_topology())
+        # What is in flight when the last of them fails is executed too.
+        cluster.submit("t", builder.create_topology(), {"topology.max.spout.pending": READ_AHEAD // 2})
         cluster.wait_until(lambda: len(seen) >= MAX_WAITING)
         cluster.wait_quiet()
         assert len(seen) < MAX_WAITING + READ_AHEAD

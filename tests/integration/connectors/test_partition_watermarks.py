@@ -16,11 +16,13 @@ from tupletree import FailedException, Session, Spout, Topology, Tumbling
 from tupletree.connectors.files import FileSpout
 from tupletree.connectors.kafka import KafkaSpout
 from tupletree.connectors.kafka import follower as follower_module
+from tupletree.connectors.kafka.log import plain_records_of
 from tupletree.connectors.kafka.shares import ShareReader
-from tupletree.connectors.log_source import LogRecord
 from tupletree.streams import KeyedStream, StreamBuilder, Windowed
 from tupletree.streams.builder import Guarantee
 from tupletree.testing import LocalCluster, complete_topology
+
+pytestmark = pytest.mark.long
 
 NOTHING = timedelta(0)
 SECOND = timedelta(seconds=1)
@@ -366,11 +368,7 @@ def test_ends_of_a_topic_that_stay_unknown_are_reported(
 
 def share_reader(servers: str, share: Sequence[str]) -> ShareReader:
     config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
-    return ShareReader(config, record_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
-
-
-def record_of(message: Any) -> LogRecord:
-    return LogRecord(message.value(), message.offset(), message.offset() + 1)
+    return ShareReader(config, plain_records_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
 
 
 def test_a_backlog_that_gathers_while_a_program_is_deactivated_is_not_late(files: Path, cluster: LocalCluster) -> None:

@@ -118,7 +118,7 @@ def test_a_server_without_logical_replication_is_refused() -> None:
     server = OutboxServer()
     try:
         server.start()
-        with pytest.raises(UsageError, match=r"wal_level is replica; logical was expected$"):
+        with pytest.raises(UsageError, match=r"wal_level is replica: ALTER SYSTEM SET wal_level .* were expected$"):
             PostgresChanges(server.url, "shop", "shop").open()
     finally:
         server.close()

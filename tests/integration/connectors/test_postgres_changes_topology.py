@@ -59,6 +59,7 @@ def tallying(place: ChangesPlace, failures: Any) -> Any:
     return builder.create_topology()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("conf", [ALIGNED, {"topology.state.checkpoint.interval.ms": 100}], ids=["aligned", "plain"])
 def test_rows_and_changes_have_their_effect_on_states(place: ChangesPlace, conf: dict[str, Any]) -> None:
     place.insert(1, 100)

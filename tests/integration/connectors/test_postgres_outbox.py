@@ -12,9 +12,9 @@ import pytest
 from postgres_outbox_place import OutboxPlace, OutboxServer
 
 from tupletree.connectors.formats import Text
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.postgres_outbox import OutboxSink, OutboxSource, OutboxSpout
 from tupletree.connectors.queue_source import Delivery
-from tupletree.connectors.sinks import SinkMessage
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing import wait_until
 

@@ -15,11 +15,11 @@ from rabbitmq_place import PERSISTENT, RabbitPlace
 from tupletree import TopologyBuilder
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.connectors.formats import Text
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.queue_source import Delivery
 from tupletree.connectors.rabbitmq import RabbitBolt, RabbitQueue, RabbitSpout
 from tupletree.connectors.rabbitmq_connection import MAX_GATHERED_BYTES
 from tupletree.connectors.rabbitmq_exchange import RabbitExchange
-from tupletree.connectors.sinks import SinkMessage
 from tupletree.errors import UsageError
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 from tupletree.testing.simulation.external import current

@@ -82,6 +82,7 @@ def test_entries_of_a_consumer_that_is_gone_are_claimed(stream: RedisStreamsPlac
     assert set(history.executed.values()) == {1}
 
 
+@pytest.mark.long
 def test_entries_of_a_consumer_that_lives_are_not_claimed(stream: RedisStreamsPlace) -> None:
     stream.put(BYTES)
     with LocalCluster() as cluster:
@@ -116,6 +117,7 @@ def test_an_entry_that_another_consumer_has_claimed_is_not_claimed_back_when_it_
         cluster.wait_until(lambda: history.executed["after"] == 1)
         since = monotonic()
         cluster.wait_until(lambda: monotonic() > since + 1)
+        cluster.wait_until(lambda: stream.unacknowledged() == len(TEXTS))
         assert cluster.errors("watched") == [], "a lost connection would deliver entries again"
         assert set(history.executed.values()) == {1}, history.executed
     with stream.client() as client:

@@ -29,6 +29,7 @@ def registry() -> Iterator[RegistryServer]:
         yield server
 
 
+@pytest.mark.long
 def test_a_message_waits_for_its_schema_and_only_an_unknown_schema_is_a_dead_letter(
     place: QueuePlace, registry: RegistryServer
 ) -> None:

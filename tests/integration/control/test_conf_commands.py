@@ -14,8 +14,11 @@ from examples.word_count import topology
 from tests.integration.control.conftest import Console
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 PENDING = "topology.max.spout.pending"
+SHARDS = "topology.acker.executors"
 TIMEOUT = "topology.message.timeout.secs"
 
 
@@ -81,9 +84,29 @@ def test_another_key_restarts_the_workers_where_they_are(console: Console) -> No
     assert cluster.client.describe("words").summary.record.submitted_conf == {}
 
 
+def test_another_number_of_shards_is_used_by_all_workers_after_their_restart(console: Console) -> None:
+    cluster, before = console.cluster, pids(console.cluster)
+
+    def completed() -> dict[int, int]:
+        ledgers = [cluster.client.ledger(one.presence.address) for one in cluster.client.cluster().ackers]
+        return {one.shard: one.completed for ledger in ledgers for one in ledger.shards}
+
+    console("config", "set", "words", f"{SHARDS}=5", "--wait", "20")
+    wait_until(lambda: runs_anew(cluster, before), 90, what="the workers run anew")
+    assert cluster.client.describe("words").summary.record.acker_shards == 5
+    wait_until(lambda: completed().keys() == set(range(5)) and all(completed().values()), 60, what="each has trees")
+    between = pids(cluster)
+    console("config", "unset", "words", SHARDS, "--wait", "20")
+    wait_until(lambda: runs_anew(cluster, between), 90, what="the workers run anew")
+    assert cluster.client.describe("words").summary.record.acker_shards == 2
+    seen = completed()
+    wait_until(lambda: all(completed()[one] > seen[one] for one in (0, 1)), 60, what="both that are left have trees")
+
+
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
+        (["set", "words", f"{SHARDS}=0"], f"tracks its tuples, and {SHARDS} 0 would go on without ackers"),
         (["set", "words", f"{PENDING}x=5"], f"did you mean '{PENDING}'"),
         (["set", "words", f"{PENDING}=none"], "takes a whole number of at least 1"),
         (["set", "words", f"{PENDING}=5", "topology.tasks=3"], "cannot be changed in a running topology"),
@@ -120,7 +143,6 @@ def two_nimbuses() -> Iterator[DevCluster]:
             yield cluster
 
 
-@pytest.mark.long
 def test_changes_outlive_the_leader_and_the_workers(two_nimbuses: DevCluster) -> None:
     cluster = two_nimbuses
     cluster.client.set_conf("words", {PENDING: 5})

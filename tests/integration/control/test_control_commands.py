@@ -229,6 +229,18 @@ def test_what_threads_are_doing_and_what_cannot_be_profiled(console: Console, tm
     assert "no such worker" in console.refusal("profile", "words", "1")
 
 
+def test_what_fills_the_memory_of_a_worker(console: Console, tmp_path: Path) -> None:
+    port, path = ports(console)[0], tmp_path / "memory"
+    told = console.json("profile", "words", port, "--memory", "-o", path)
+    text = path.read_text()
+    assert (told["bytes"], told["file"]) == (len(text), str(path))
+    assert text.startswith("Memory of worker ") and "of topology words-" in text.splitlines()[0]
+    assert "objects of Python" in text and "largest objects, each without what is in it" in text
+    assert "the memory of worker" in console("profile", "words", port, "--memory", "-o", path)
+    assert ".txt" in next(line for line in console("logs", "words", "--list").splitlines() if "memory-" in line)
+    assert "are two commands: give one of them" in console.refusal("profile", "words", port, "--memory", "--stacks")
+
+
 @pytest.fixture
 def spinning(words: DevCluster) -> Iterator[str]:
     """The name of a topology whose worker is busy, in the third slot."""

@@ -27,6 +27,8 @@ from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import NotFoundError, UsageError
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:

@@ -20,6 +20,8 @@ from tupletree.client import StateClient, TopologyRecord
 from tupletree.errors import UnavailableError
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[DevCluster]:
@@ -117,6 +119,9 @@ def test_states_and_positions_go_on_with_other_code(
     assert status == 1 and "version 2 is taken back: " in error and "LookupError: no such table" in error
     assert "lines goes on as before" in error
     assert (scene.record().version, scene.record().previous.number, scene.record().last_version) == (1, 0, 2)
+    status, _, error = console.run("update", "lines", *scene.source(updated_lines.unopened(scene.files)), "--wait", 5)
+    assert status == 1 and "version 3 is taken back: " in error and "LookupError: no such folder" in error
+    assert (scene.record().version, scene.record().previous.number, scene.record().last_version) == (1, 0, 3)
     scene.write()
     scene.counts_all()
     assert "version 1; 'tupletree rollback lines' goes back to 0" in console("describe", "lines")

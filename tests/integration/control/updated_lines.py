@@ -7,12 +7,16 @@ from tupletree import StatefulBolt, TopologyBuilder
 from tupletree.connectors.files import FileSpout
 
 
+class Lines(FileSpout):
+    {spout}
+
+
 class Count(StatefulBolt):
 {methods}
 
 def topology():
     builder = TopologyBuilder()
-    lines = builder.set_spout("lines", FileSpout({files!r}), 2)
+    lines = builder.set_spout("lines", Lines({files!r}), 2)
     builder.set_bolt("count", Count(), {tasks}).fields_grouping(lines, "line")
     builder.set_bolt("{other}", Count()).fields_grouping(lines, "line")
     return builder.create_topology()
@@ -48,21 +52,32 @@ _CANNOT_START = (
 )
 
 
+_AS_IT_IS = "pass"
+_CANNOT_OPEN = """def open(self, conf, context, collector):
+        raise LookupError("no such folder")
+"""
+
+
 def first(files: str) -> str:
     """Counts with two tasks, and in "total" with one."""
-    return _SOURCE.format(methods=_ADDS, files=files, tasks=2, other="total")
+    return _SOURCE.format(spout=_AS_IT_IS, methods=_ADDS, files=files, tasks=2, other="total")
 
 
 def second(files: str) -> str:
     """Counts in another way, with four tasks, and in "again" instead of "total"."""
-    return _SOURCE.format(methods=_PUTS, files=files, tasks=4, other="again")
+    return _SOURCE.format(spout=_AS_IT_IS, methods=_PUTS, files=files, tasks=4, other="again")
 
 
 def third(files: str) -> str:
     """The first, but each count is a list now."""
-    return _SOURCE.format(methods=_LISTS, files=files, tasks=2, other="total")
+    return _SOURCE.format(spout=_AS_IT_IS, methods=_LISTS, files=files, tasks=2, other="total")
 
 
 def broken(files: str) -> str:
     """The second, but it cannot start."""
-    return _SOURCE.format(methods=_CANNOT_START, files=files, tasks=4, other="again")
+    return _SOURCE.format(spout=_AS_IT_IS, methods=_CANNOT_START, files=files, tasks=4, other="again")
+
+
+def unopened(files: str) -> str:
+    """The second, but its spout cannot open."""
+    return _SOURCE.format(spout=_CANNOT_OPEN, methods=_PUTS, files=files, tasks=4, other="again")

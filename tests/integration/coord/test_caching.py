@@ -98,6 +98,7 @@ def change(store: Store, draw: random.Random) -> None:
             store.put_worker_presence(topology_id, one)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_each_snapshot_is_that_of_a_store_without_a_cache(stores: tuple[CachingStore, Store], seed: int) -> None:
     cached, plain = stores

@@ -68,6 +68,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bin_
 
 
+@pytest.mark.long
 def test_the_wheel_is_what_runs_and_it_is_compiled_where_this_checkout_is(programs: Path, tmp_path: Path) -> None:
     assert f"hot path: {'compiled' if CHOICE == 'compiled' else 'plain Python'}" in run(
         programs / "tupletree", "version", cwd=tmp_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import threading
 from collections import Counter
@@ -15,9 +16,10 @@ from typing import Any, ClassVar
 import pytest
 from document_blocks import DOCS, blocks_of, execute, run_python
 
-from tupletree import Topology, TopologyBuilder, bolt
+from tupletree import Topology, TopologyBuilder, bolt, config
 from tupletree.cli.main import main
 from tupletree.errors import TopologyError
+from tupletree.hooks import TopologyAction
 from tupletree.state.memory import MemoryBackend, Namespace
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology, run_bolt
 from tupletree.transactional import TransactionalTopologyBuilder
@@ -82,6 +84,17 @@ def test_async(cities: str) -> None:
     assert found["bolt"] == [["ann", "city of ann"]]
 
 
+def test_hooks(capfd: pytest.CaptureFixture[str]) -> None:
+    names = run_python(GUIDES / "hooks.md")
+    told = [line.strip() for line in capfd.readouterr().out.splitlines()]
+    printed = (GUIDES / "hooks.md").read_text().partition("assert result")[2].partition("* **An exception")[0]
+    assert told == [line.strip() for line in printed.splitlines() if line.startswith("    ")]
+    chat = names["Chat"]()
+    chat.prepare(config.defaults())
+    chat.notify(TopologyAction(0.0, "kill", "orders", "orders-1-5", "ada", "ada", {}, {}))
+    assert capfd.readouterr().out == f"ada: kill of orders at {socket.gethostname()}\n"
+
+
 def test_combining(directory: Path) -> None:
     names = run_python(GUIDES / "combining.md")
     sentences, counts = [["to be or"], ["not to be"]], {"to": 2, "be": 2, "or": 1, "not": 1}
@@ -125,6 +138,7 @@ def has_read_all(directory: Path) -> bool:
     return done.exists() and done.read_text() == str(source.stat().st_size)
 
 
+@pytest.mark.long
 def test_retries(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (directory / "orders.jsonl").write_text("".join(f"{json.dumps(order)}\n" for order in ORDERS))
     names = run_python(GUIDES / "retries.md", before="### A store of letters")

@@ -30,6 +30,7 @@ def test_the_client_submits_changes_and_kills(cluster: DevCluster, capsys: pytes
     wait_until(lambda: cluster.client.list() == (), 60)
 
 
+@pytest.mark.long
 def test_questions_to_a_state_are_answered(cluster: DevCluster, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("apple pear\napple\n")

@@ -79,13 +79,16 @@ def _dotted(conf: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Double(BasicBolt):
-    """Doubles a number; fails, forgets or repeats the answer on request."""
+    """Doubles a number; fails, forgets or repeats the answer on request, or gives one that is no JSON value."""
 
     outputs = ["result", "return_info"]
 
     def execute(self, tup: Any, collector: Any) -> None:
         if tup["args"] == "fail":
             raise FailedException("asked to fail")
+        if tup["args"] in ("bytes", "object"):
+            collector.emit([b"1" if tup["args"] == "bytes" else object(), tup["return_info"]])
+            return
         copies = {"forget": 0, "repeat": 2}.get(tup["args"], 1) if isinstance(tup["args"], str) else 1
         for _ in range(copies):
             collector.emit([tup["args"] * 2, tup["return_info"]])

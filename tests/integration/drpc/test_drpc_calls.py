@@ -65,6 +65,20 @@ def test_calls_share_a_stream(server: DrpcProcess, topology: Topology) -> None:
     asyncio.run(run())
 
 
+def test_a_client_outlives_an_event_loop_and_serves_one_at_a_time(server: DrpcProcess, topology: Topology) -> None:
+    client = DRPCClient(server.address)
+
+    async def run(number: int) -> Any:
+        answer = await client.execute_async("echo", number)
+        if number == 2:
+            with pytest.raises(UsageError, match="was called in another event loop: make a DRPCClient in each"):
+                await asyncio.to_thread(lambda: asyncio.run(run(3)))
+        return answer
+
+    assert [asyncio.run(run(number)) for number in (1, 2)] == [1, 2]
+    asyncio.run(client.aclose())
+
+
 def test_ends_of_calls_on_a_stream(server: DrpcProcess, topology: Topology) -> None:
     async def run() -> None:
         async with DRPCClient(server.address) as client:
@@ -152,6 +166,7 @@ async def _answer(client: DRPCClient) -> Any:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 def test_no_call_fails_while_one_of_two_servers_ends(tmp_path: Path) -> None:
     async def run(first: DrpcProcess, second: DrpcProcess) -> None:
         async with DRPCClient([first.address, second.address]) as client:

@@ -63,6 +63,30 @@ def test_a_failed_request_says_why(cluster: DevCluster, server: DrpcProcess) -> 
             client.execute("double", "forget")
         with pytest.raises(DRPCError, match=r"complete with 2 results"):
             client.execute("double", "repeat")
+        with pytest.raises(DRPCError, match=r"component 'answers': UsageError: the result .* must be a JSON value"):
+            client.execute("double", "bytes")
+
+
+@pytest.mark.long
+def test_an_answer_that_cannot_leave_its_worker_ends_the_call(cluster: DevCluster, server: DrpcProcess) -> None:
+    """Within the worker, ReturnResults refuses the object; on its way to another worker, it ends that of the bolt."""
+    ends: list[DRPCError] = []
+    with DRPCClient(server.address, cluster.conf) as client:
+
+        def is_lost() -> bool:
+            with pytest.raises(DRPCError, match=r"must be a JSON value|`tupletree errors` names it") as raised:
+                client.execute("double", "object")
+            ends.append(raised.value)
+            return raised.value.kind == "lost"
+
+        wait_until(is_lost, 60, what="an object is sent to the other worker")
+        assert {end.kind for end in ends[:-1]} <= {"failed"}
+        wait_until(
+            lambda: "which cannot leave its worker" in str(cluster.client.describe("double").errors),
+            20,
+            what="the error",
+        )
+        wait_until(lambda: _answers(client, "double", 1), 60, what="it goes on")
 
 
 @pytest.mark.long

@@ -82,6 +82,7 @@ def test_a_killed_server_fails_each_call_once(
             second.close()
 
 
+@pytest.mark.long
 def test_no_blocking_call_fails_while_one_of_two_servers_ends(tmp_path: Path, pool: ThreadPoolExecutor) -> None:
     with (
         DrpcProcess(tmp_path / "first") as first,
@@ -106,7 +107,7 @@ def test_no_blocking_call_fails_while_one_of_two_servers_ends(tmp_path: Path, po
 
 
 def test_a_thread_that_waits_too_long_gives_up(server: DrpcProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tupletree.drpc.client._SLACK_S", -59.8)
+    monkeypatch.setattr("tupletree.drpc.attempts.SLACK_S", -59.8)
     with DRPCClient(server.address) as client:
         with pytest.raises(DRPCTimeoutError, match=r"did not answer in time; the call was possibly processed"):
             client.execute("unserved", timeout_s=60)

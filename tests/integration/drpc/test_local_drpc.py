@@ -9,12 +9,13 @@ import pytest
 from drpc_harness import TWEETERS, Double, reach_builder, reach_of
 
 from tupletree.backoff import Backoff
-from tupletree.component import BasicBolt, Bolt
+from tupletree.component import BasicBolt, BasicCollector, Bolt
 from tupletree.drpc import DRPCSpout, LinearDRPCTopologyBuilder, LocalDRPC, ReturnResults
 from tupletree.errors import DRPCError, DRPCTimeoutError, FailedException, TopologyError, UsageError
 from tupletree.testing import LocalCluster
-from tupletree.topology import TopologyBuilder
+from tupletree.topology import Topology, TopologyBuilder
 from tupletree.transactional import BatchBolt
+from tupletree.tuples import Tuple
 
 
 @pytest.fixture
@@ -114,6 +115,80 @@ def test_requests_wait_for_a_deactivated_topology(cluster: LocalCluster, drpc: L
     assert drpc.execute("double", 1) == 2
 
 
+class Divides(BasicBolt):
+    """Divides 1 by a number; emits an object for None, and bytes for text. Fails in ``setup`` if it is so made."""
+
+    outputs = ["result", "return_info"]
+
+    def __init__(self, *, is_broken: bool = False) -> None:
+        self.is_broken = is_broken
+
+    def setup(self) -> None:
+        if self.is_broken:
+            raise OSError("no table")
+
+    def execute(self, tup: Tuple, collector: BasicCollector) -> None:
+        number = tup["args"]
+        odd = {type(None): object(), str: b"1"}
+        collector.emit([odd.get(type(number)) or 1 / number, tup["return_info"]])
+
+
+def dividing(drpc: LocalDRPC, **how: bool) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("requests", DRPCSpout("divide", drpc=drpc, max_in_flight=1))
+    builder.set_bolt("divide", Divides(**how)).shuffle_grouping("requests")
+    builder.set_bolt("answers", ReturnResults()).shuffle_grouping("divide")
+    return builder.create_topology()
+
+
+@pytest.mark.parametrize("blocks", [[], ["requests"], ["divide"]])
+def test_a_component_that_raises_ends_all_calls_at_once(
+    cluster: LocalCluster, drpc: LocalDRPC, monkeypatch: pytest.MonkeyPatch, blocks: list[str]
+) -> None:
+    monkeypatch.setattr(DRPCSpout, "blocking", "requests" in blocks)
+    monkeypatch.setattr(Divides, "blocking", "divide" in blocks)
+    cluster.submit("divide", dividing(drpc))
+    assert drpc.execute("divide", 2) == 0.5
+
+    async def run() -> None:
+        calls = [drpc.execute_async("divide", 0) for _ in range(5)]  # one is taken, the others are queued
+        for error in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(error, DRPCError) and error.kind == "lost"
+            assert str(error).startswith("the topology that serves function 'divide' has ended: task ")
+            assert "of component 'divide' failed: ZeroDivisionError: " in str(error)
+
+    asyncio.run(run())
+    with pytest.raises(DRPCError, match=r"ZeroDivisionError") as raised:  # nobody will serve it
+        drpc.execute("divide", 2)
+    assert raised.value.kind == "lost"
+    cluster.kill("divide")
+    cluster.submit("divide", dividing(drpc))
+    assert drpc.execute("divide", 2) == 0.5
+
+
+def test_a_component_that_cannot_start_ends_calls_at_once(cluster: LocalCluster, drpc: LocalDRPC) -> None:
+    cluster.submit("divide", dividing(drpc, is_broken=True))
+    with pytest.raises(DRPCError, match=r"component 'divide' failed: OSError: no table"):
+        drpc.execute("divide", 2)
+
+
+def test_another_topology_goes_on_serving_the_function(cluster: LocalCluster, drpc: LocalDRPC) -> None:
+    cluster.submit("first", dividing(drpc))
+    cluster.submit("second", dividing(drpc))
+    cluster.wait_until(lambda: len(cluster.statuses("first")) == len(cluster.statuses("second")) == 1)
+    with pytest.raises(DRPCError, match=r"ZeroDivisionError"):
+        drpc.execute("divide", 0)
+    assert [drpc.execute("divide", 2) for _ in range(3)] == [0.5] * 3
+
+
+def test_a_result_that_is_no_json_value_ends_the_call_at_once(cluster: LocalCluster, drpc: LocalDRPC) -> None:
+    cluster.submit("divide", dividing(drpc))
+    with pytest.raises(DRPCError, match=r"component 'answers': UsageError: the result of .* must be a JSON value"):
+        drpc.execute("divide", "text")
+    with pytest.raises(DRPCError, match=r"component 'divide' emitted a value of type object in field 'result'"):
+        drpc.execute("divide", None)
+
+
 class Forgets(Bolt):
     outputs = ["result", "return_info"]
 
@@ -145,6 +220,8 @@ def test_refusals(cluster: LocalCluster, drpc: LocalDRPC) -> None:
         DRPCSpout("f", answers="some")
     with pytest.raises(UsageError, match=r"must be a JSON value"):
         drpc.execute("f", object())
+    with pytest.raises(UsageError, match=r"timeout_s is 'soon', expected a number of seconds, more than 0 and at most"):
+        drpc.execute("f", timeout_s="soon")  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match=r"has no bolt"):
         LinearDRPCTopologyBuilder("f").create_topology()
     builder = LinearDRPCTopologyBuilder("f")

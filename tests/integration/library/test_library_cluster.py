@@ -129,6 +129,7 @@ def statuses(cli: Cli) -> dict[str, Any]:
     return {one["component"]: one["status"] for one in cli.json("describe", "numbers")["statuses"]}
 
 
+@pytest.mark.long
 def test_a_submitted_topology_is_listed_and_described(cli: Cli, running: str) -> None:
     [listed] = cli.json("list")
     assert (listed["name"], listed["id"], listed["status"]) == ("numbers", running, "active")
@@ -220,6 +221,7 @@ def test_a_name_in_use_is_refused_and_the_first_goes_on(
     assert "no such worker" in cli("logs", "numbers", "--worker", "1", status=2)
 
 
+@pytest.mark.long
 def test_errors_of_the_client_have_their_types(cluster: DevCluster, running: str, topology_file: Path) -> None:
     from tupletree.cli.topology_file import load_topology
 
@@ -249,6 +251,7 @@ def test_a_topology_is_deactivated_activated_rebalanced_and_killed(cli: Cli, run
     assert cli("list") == "no topologies\n"
 
 
+@pytest.mark.long
 def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str) -> None:
     wait_until(lambda: "doubling three" in cli("logs", "numbers", "-m", "double", "-n", "1000"), 30)
     lines = [json.loads(line) for line in cli("logs", "numbers", "--json").splitlines()]
@@ -273,6 +276,7 @@ def test_logs_are_shown_and_followed(cli: Cli, cluster: DevCluster, running: str
     wait_until(lambda: ended(cluster, "numbers"), 60)
 
 
+@pytest.mark.long
 def test_named_code_reaches_the_workers_and_progress_is_told(
     cluster: DevCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +352,7 @@ streams:
 """
 
 
+@pytest.mark.long
 def test_a_topology_in_yaml_is_submitted_with_its_classes(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from tupletree import config
 from tupletree.cli.main import main
 from tupletree.cli.new import FACES, MAX_NAME
 
+pytestmark = pytest.mark.long
+
 FILES = {
     ".dockerignore",
     ".github/workflows/test.yml",
@@ -33,6 +35,10 @@ FILES = {
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, in a process that knows no module of a name used here: other tests load topologies."""
+    for name in [one for one in sys.modules if one.startswith("words")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if not Path(one, "words.py").exists()])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -107,6 +107,7 @@ def test_the_quickstart_is_imported_in_place_and_nothing_else_changes(
     run(project, "ruff", "format", "--no-cache", "--isolated", "--check", "wordcount.py")
 
 
+@pytest.mark.long
 def test_the_quickstart_counts_its_words_in_a_local_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import-streamparse", str(project)]) == 0
     printed = capsys.readouterr().out
@@ -131,6 +132,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
+@pytest.mark.long
 def test_the_quickstart_is_submitted_and_counts_each_word(
     cluster: DevCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +165,7 @@ def test_the_quickstart_is_submitted_and_counts_each_word(
     assert not cluster.client.describe("checked").errors
 
 
+@pytest.mark.long
 def test_the_commands_of_the_documents_do_what_they_show(
     cluster: DevCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

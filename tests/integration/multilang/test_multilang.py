@@ -194,6 +194,7 @@ def test_a_batch_that_is_acked_at_a_tick_may_be_larger_than_the_limit(cluster: L
     cluster.wait_until(lambda: len(scene.lines.acked) == 60, 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -14,6 +14,8 @@ from tupletree import TopologyBuilder
 from tupletree.multilang import ShellBolt, ShellSpout
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def cluster() -> Iterator[DevCluster]:

@@ -16,6 +16,8 @@ from tupletree.multilang import PystormBolt, PystormSpout
 from tupletree.multilang.direct_calls import mixins_of_bolt, mixins_of_spout, origin_of
 from tupletree.testing import FeederSpout, LocalCluster
 
+pytestmark = pytest.mark.long
+
 
 class Anchoring(Bolt):
     """Emits with all kinds of anchors, and keeps what emit returns."""

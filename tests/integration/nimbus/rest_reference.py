@@ -16,7 +16,6 @@ from tupletree.nimbus.web.routes import ENDPOINTS
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rest.md"
 MARK = "<!-- Everything below is written by tests/integration/nimbus/rest_reference.py. -->\n"
 
-RESOURCES = "Executors are placed by slots, not by memory and processor time: always 0 or empty"
 TOPOLOGY_RESOURCES = (
     "requestedMemOnHeap requestedMemOffHeap requestedTotalMem requestedCpu requestedGenericResources "
     "assignedMemOnHeap assignedMemOffHeap assignedTotalMem assignedCpu assignedGenericResources"
@@ -119,6 +118,7 @@ STORM: dict[str, list[str]] = {
     "POST /topology/{id}/profiling/start/{hostPort}/{timeout}": ["status id timeout dumplink"],
     "POST /topology/{id}/profiling/stop/{hostPort}": ["status id"],
     "POST /topology/{id}/profiling/dumpjstack/{hostPort}": ["status id"],
+    "POST /topology/{id}/profiling/dumpheap/{hostPort}": ["status id dumplink"],
     "POST /topology/{id}/profiling/restartworker/{hostPort}": ["status id"],
     "GET /log": [],
     "GET /daemonlog": [],
@@ -133,16 +133,25 @@ STORM: dict[str, list[str]] = {
 }
 
 WITHOUT_MEANING = {
-    TOPOLOGY_RESOURCES: RESOURCES,
-    "requestedRegularOnHeapMem and the other Regular and Shared ones": RESOURCES,
-    COMPONENT_RESOURCES: RESOURCES,
-    "totalMem totalCpu usedMem usedCpu availMem availCpu fragmentedMem fragmentedCpu memAssignedPercentUtil "
-    "cpuAssignedPercentUtil availGenerics totalGenerics and the like of supervisors and owners": RESOURCES,
-    "memoryGuarantee cpuGuarantee isolatedNodes memoryGuaranteeRemaining cpuGuaranteeRemaining": (
-        "Nobody is guaranteed anything: `N/A`, as Storm says without its resource aware scheduler"
+    f"{TOPOLOGY_RESOURCES} and the like of supervisors and owners": (
+        "0 or empty under `nimbus.scheduler: even`, when executors are placed by slots"
     ),
-    "schedulerDisplayResource": "`false`, so that pages hide the columns of resources",
-    "blacklisted": "`false`: a supervisor that does not answer is not registered",
+    COMPONENT_RESOURCES: "Likewise; what each executor needs",
+    "requestedMemOffHeap assignedMemOffHeap fragmentedMem fragmentedCpu and the Shared ones": (
+        "0: all memory of a worker is one amount"
+    ),
+    "memoryGuarantee cpuGuarantee memoryGuaranteeRemaining cpuGuaranteeRemaining": (
+        "The owner's quota, an upper limit; `N/A` without one"
+    ),
+    "isolatedNodes": "The size of the owner's pool (`multitenant.scheduler.user.pools`); `N/A` without one",
+    "schedulerDisplayResource": "`true` under `nimbus.scheduler: resource`: pages then show the columns of resources",
+    "rack isolatedTopology userPool": (
+        "Of supervisors: `supervisor.rack`, the topology that has the machine to itself "
+        "(`isolation.scheduler.machines`, `topology.isolate.machines`), and the user to whose pool it belongs "
+        "(`multitenant.scheduler.user.pools`); empty without one"
+    ),
+    "cgroups": "true if the kernel enforces the limits of the machine's workers (`supervisor.cgroup.use`)",
+    "blacklisted": "true while a machine that kept failing gets no new workers (`blacklist.scheduler.tolerance.count`)",
     "alternativeWorkerVersions bugtracker-url central-log-url": "Empty or null: there are none",
     "visualizationTable of topology/{id}": "Empty, as in Storm: visualization-init has it",
     "stormVersion": "Tupletree's own version",
@@ -151,13 +160,12 @@ WITHOUT_MEANING = {
 ABSENT = {
     "GET profiling/…": "Storm changes state by GET there; here only POST does",
     "profiling/dumpprofile/{host-port}": "A profile becomes a file when its time is over, not before; see dumps",
-    "profiling/dumpheap/{host-port}": "A Python process has no heap dump that tools would read",
-    "doAsUser": "Nobody acts for another user",
+    "doAsUser": "The header `tupletree-as-user` ([security](security.md#what-there-is))",
     "daemonlog and daemondownload of supervisors and ackers": "Their logs are on their machines; nimbus's is served",
     "search of daemons' logs (is-daemon)": "Likewise",
     "searchLogs by user": "Log files of gone topologies are not listed",
     "/drpc/{func}": "Served by [DRPC servers](guides/drpc.md), on `drpc.http.port`",
-    "/flux": "There is no flux",
+    "/flux.html": "No drawing of a [YAML](guides/flux.md) file; the page of a topology draws what runs",
 }
 
 _SAMPLES = {

@@ -20,6 +20,8 @@ from tupletree.testing.wait import wait_until
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def pair(bench: Bench) -> tuple[NimbusProcess, NimbusProcess]:
@@ -127,7 +129,6 @@ def test_a_stopped_leader_orders_its_standby_down_at_once(
     assert bench.store.nimbuses().keys() == {standby.id}
 
 
-@pytest.mark.long
 def test_a_leader_that_was_suspended_changes_nothing_when_it_wakes(bench: Bench) -> None:
     old = bench.leader("n1", "zookeeper.session.timeout=2000")
     new = bench.nimbus("n2", "zookeeper.session.timeout=2000")
@@ -175,7 +176,6 @@ def test_a_nimbus_without_a_living_topologys_bundle_does_not_lead_until_it_has_i
     assert again.readiness() == (True, [])
 
 
-@pytest.mark.long
 def test_a_leader_that_loses_a_bundle_gives_leadership_up_until_one_that_has_it_comes(bench: Bench) -> None:
     leader = bench.leader("n1", "nimbus.monitor.freq.secs=1")
     standby = bench.nimbus("n2")
@@ -190,7 +190,6 @@ def test_a_leader_that_loses_a_bundle_gives_leadership_up_until_one_that_has_it_
     wait_until(lambda: leader.readiness() == (True, []))
 
 
-@pytest.mark.long
 def test_three_nimbuses_of_which_two_die(bench: Bench) -> None:
     leader = bench.leader("n1")
     others = [bench.nimbus(f"n{number}") for number in (2, 3)]
@@ -214,7 +213,6 @@ def test_zookeeper_restarts_and_the_leader_goes_on(bench: Bench, pair: tuple[Nim
     client.submit("wc", topology())
 
 
-@pytest.mark.long
 def test_a_leader_that_zookeeper_is_silent_to_does_not_claim_to_lead(bench: Bench) -> None:
     """Another may lead, and clients that ask this one first would go on calling it."""
     leader = bench.leader("n1", "zookeeper.session.timeout=3000")

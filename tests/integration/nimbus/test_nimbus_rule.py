@@ -319,6 +319,7 @@ def test_the_cluster_is_described_and_counted(shared: Bench, leader: NimbusProce
     registration.stop()
 
 
+@pytest.mark.long
 def test_nothing_is_written_when_nothing_changes(bench: Bench) -> None:
     nimbus = bench.leader("n1", "nimbus.monitor.freq.secs=1")
     bench.register_supervisor("a", 1)

@@ -171,7 +171,7 @@ def small_disk(bench: Bench) -> Iterator[None]:
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
     nimbus = bench.leader("n1", f"logs.dir={bench.directory}/logs")
     large, small = submission(tmp_path, "large", padding=400_000), submission(tmp_path, "wc")
-    with pytest.raises(UnavailableError, match=r"nimbus's disk is full: a bundle of 4.* bytes needs more than"):
+    with pytest.raises(UnavailableError, match=r"nimbus's disk is full: the bundle of 4.* bytes needs more than"):
         upload(nimbus.address, large.requests())
     assert_nothing_left(bench, nimbus, small)
 

@@ -95,6 +95,7 @@ def test_a_topology_with_more_errors_than_one_message_can_delete_is_removed(
         assert not shared.session.exists(folder(shared.root, topology_id))
 
 
+@pytest.mark.long
 def test_a_damaged_record_or_assignment_stops_no_other_topology_and_health_says_why(
     shared: Bench, leader: NimbusProcess, name: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -99,9 +100,15 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def site(letters: str) -> Iterator[Site]:
-    with DevCluster(slots=3, nimbuses=2, conf={"nimbus.dead.letters.stores": {"rejected": letters}}) as cluster:
-        conf = {"topology.workers": 2, "topology.stats.sample.rate": 1.0}
-        cluster.client.submit("numbers", numbers_topology(), conf)
+    conf = {"nimbus.dead.letters.stores": {"rejected": letters}, "acker.trees.namespaces": {"orders": {"timeout_s": 5}}}
+    with DevCluster(slots=3, nimbuses=2, conf=conf) as cluster:
+        cluster.client.put_blob("words", __file__)
+        cluster.client.submit("gone", numbers_topology())
+        cluster.client.kill("gone", wait_secs=0)
+        wait_until(cluster.client.history, 30, what="a topology is removed")
+        settings = {"topology.workers": 2, "topology.stats.sample.rate": 1.0}
+        settings["topology.blobstore.map"] = {"words": {}}
+        cluster.client.submit("numbers", numbers_topology(), settings)
         one = Site(cluster)
 
         def works() -> bool:
@@ -140,6 +147,8 @@ def filled(site: Site, path: str, names: dict[str, str]) -> str:
     topology = names["{id}"]
     if path.startswith("/acker/"):
         path = path.replace(topology, site.get("/acker/summary")["ackers"][0]["id"])
+    if path.startswith("/history/"):
+        path = path.replace(topology, site.cluster.client.history()[0].id)
     if path.startswith("/owner-resources/"):
         path = path.replace(topology, site.get("/topology/summary")["topologies"][0]["owner"])
     queries = {
@@ -182,7 +191,8 @@ def mismatches(value: Any, kind: Any, where: str = "reply") -> list[str]:
 REPLIES = {f"{one.method} {one.path}": one.reply for one in ENDPOINTS}
 ELSEWHERE = ("/download", "/topology/{id}/component/{component}/state")  # the state: test_state_questions.py
 GETS = [one.path for one in ENDPOINTS if one.method == "GET" and "{file}" not in one.path and one.path not in ELSEWHERE]
-POSTS = [one.path for one in ENDPOINTS if one.method == "POST" and not one.path.endswith(("/kill/{wait}", "/{wait}"))]
+OF_STATES = ("/savepoint", "/state/put", "/state/delete")  # of a topology that has states: test_state_pages.py
+POSTS = [one.path for one in ENDPOINTS if one.method == "POST" and not one.path.endswith(("/{wait}", *OF_STATES))]
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -209,6 +219,40 @@ def test_what_flows_is_counted_in_every_window(site: Site, names: dict[str, str]
         assert (received["component"], received["stream"]) == ("numbers", "default")
         assert received["executed"] > 0 and received["acked"] > 0
         assert "ValueError: an odd number" in page["componentErrors"][0]["error"]
+
+
+def test_the_ackers_are_a_component_of_the_system(site: Site, names: dict[str, str]) -> None:
+    topology = names["{id}"]
+
+    def bolts(query: str) -> dict[str, Any]:
+        return {one["boltId"]: one for one in site.get(f"/topology/{topology}{query}")["bolts"]}
+
+    def counted() -> bool:
+        return bolts("?window=600&sys=true")["__acker"]["executed"] > 0
+
+    assert set(bolts("")) == {"halve it"} and set(bolts("?sys=true")) == {"halve it", "__acker"}
+    wait_until(counted, 60, what="an acker has told of the topology")
+    page = site.get(f"/topology/{topology}/component/__acker?sys=true")
+    assert mismatches(page, REPLIES["GET /topology/{id}/component/{component}"]) == []
+    streams = {one["stream"]: one["emitted"] for one in page["outputStats"]}
+    assert streams["__ack_ack"] > 0 and set(streams) == {"__ack_ack", "__ack_fail", "__ack_reset_timeout"}
+    ackers = {(one["host"], one["port"]) for one in site.get("/acker/summary")["ackers"]}
+    shards = site.get(f"/topology/{topology}")["ackerShards"]
+    assert page["tasks"] == page["executors"] == len(page["executorStats"]) == shards
+    assert {(one["host"], one["port"]) for one in page["executorStats"]} <= ackers
+    assert {(one["workerLogLink"], one["supervisorId"]) for one in page["executorStats"]} == {("", "")}
+    total = next(one for one in page["boltStats"] if one["window"] == ":all-time")
+    assert total["executed"] == total["acked"] >= total["emitted"] > 0
+
+
+def test_blobs_and_namespaces_are_listed(site: Site) -> None:
+    (blob,) = site.get("/blob/summary")["blobs"]
+    assert (blob["key"], blob["version"], blob["topologies"]) == ("words", 1, ["numbers"])
+    assert blob["bytes"] == os.path.getsize(__file__)
+    (namespace,) = site.get("/namespace/summary")["namespaces"]
+    ackers = [one["id"] for one in site.get("/acker/summary")["ackers"]]
+    assert (namespace["name"], [one["id"] for one in namespace["ackers"]]) == ("orders", ackers)
+    assert {(one["timeoutSeconds"], one["openTrees"]) for one in namespace["ackers"]} == {(5.0, 0)}
 
 
 @pytest.mark.parametrize("path", POSTS)

@@ -16,6 +16,8 @@ from nimbus_harness import topology
 
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 EXAMPLES = int(os.environ.get("OPENAPI_EXAMPLES", "2"))
 """For each path, the number that fit the description, and the number that do not."""

@@ -88,6 +88,7 @@ def scraped(cluster: DevCluster) -> dict[str, str]:
     return pages(cluster)
 
 
+@pytest.mark.long
 def test_the_names_of_every_daemon_and_worker_are_as_promtool_wants_them(scraped: dict[str, str]) -> None:
     assert {name.rpartition("-")[0] for name in scraped} == {"nimbus", "supervisor", "acker", "worker"}
     assert sum(name.startswith("worker") for name in scraped) == 4

@@ -16,6 +16,8 @@ from tests.integration.control.conftest import Console
 from tupletree import TopologyStatus
 from tupletree.testing import DevCluster, wait_until
 
+pytestmark = pytest.mark.long
+
 NAMES = ("idle", "waits", "dies")
 PATIENCE_S = 90
 AT_MOST = r"at most (10m|9m)( \d+s)?"
@@ -53,7 +55,6 @@ def kill_worker(cluster: DevCluster, name: str) -> None:
     wait_until(is_replaced, PATIENCE_S, what="the next worker is ready")
 
 
-@pytest.mark.long
 def test_deaths_in_a_row_are_one_error_with_a_count_and_are_not_over(cluster: DevCluster, reader: Reader) -> None:
     for _ in range(3):
         kill_worker(cluster, "dies")
@@ -74,7 +75,6 @@ def test_deaths_in_a_row_are_one_error_with_a_count_and_are_not_over(cluster: De
     assert not any("just submitted" in one["sentence"] for one in reasons)
 
 
-@pytest.mark.long
 def test_a_dead_worker_is_not_said_to_be_just_submitted(cluster: DevCluster, reader: Reader) -> None:
     cluster.client.kill("dies", wait_secs=0)
     wait_until(lambda: "dies" not in {one.record.name for one in cluster.client.list()}, what="it is gone")

@@ -99,6 +99,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_killing_the_owner_ends_all(tmp_path: pathlib.Path) -> None:
     directory = str(tmp_path / "cluster")
     os.mkdir(directory)

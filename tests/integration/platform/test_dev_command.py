@@ -26,6 +26,8 @@ from tupletree.drpc import DRPCClient
 from tupletree.errors import DRPCTimeoutError
 from tupletree.testing.wait import wait_until
 
+pytestmark = pytest.mark.long
+
 TUPLETREE = [sys.executable, "-m", "tupletree.cli.main"]
 
 
@@ -80,7 +82,6 @@ def dev_arguments(reserved: ReservedPorts, directory: pathlib.Path) -> list[str]
     return ["dev", "--slots", "1", "--dir", str(directory), "--json", *options]
 
 
-@pytest.mark.long
 def test_dev_starts_a_drpc_server_too_and_names_it(ports: ReservedPorts, tmp_path: pathlib.Path) -> None:
     arguments = [one for one in dev_arguments(ports, tmp_path) if one != "--json"]
     with started(*arguments, "--drpc") as dev:
@@ -99,7 +100,6 @@ def test_dev_starts_a_drpc_server_too_and_names_it(ports: ReservedPorts, tmp_pat
     assert processes_of(str(tmp_path)) == []
 
 
-@pytest.mark.long
 def test_dev_restarts_what_dies_ends_on_ctrl_c_and_goes_on_where_it_was(
     ports: ReservedPorts, tmp_path: pathlib.Path
 ) -> None:

@@ -96,6 +96,7 @@ def wait_progress(cluster: DevCluster) -> None:
     wait_until(lambda: acked(cluster) != before and acked(cluster) > 0, STATE_S, what="tuples are acked")
 
 
+@pytest.mark.long
 def test_every_process_is_listed_with_its_ports(cluster: DevCluster) -> None:
     wait_until(lambda: all(worker.http_port for worker in workers_of(cluster)), STATE_S)
     processes = cluster.processes

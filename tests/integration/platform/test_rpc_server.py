@@ -159,11 +159,14 @@ def test_a_port_is_free_again_as_soon_as_its_server_stopped() -> None:
         async with aio_channel(f"127.0.0.1:{first.port}") as peer:
             await health_pb2_grpc.HealthStub(peer).Check(health_pb2.HealthCheckRequest(), timeout=5)
             await first.stop()
+            await peer.wait_for_state_change(grpc.ChannelConnectivity.READY)  # the peer has seen it go
             second = await serve(port=first.port)
-            await health_pb2_grpc.HealthStub(peer).Check(
-                health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True
-            )
-            await second.stop()
+            try:
+                await health_pb2_grpc.HealthStub(peer).Check(
+                    health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True
+                )
+            finally:
+                await second.stop()
 
     asyncio.run(scenario())
 

@@ -138,7 +138,7 @@ def request_of(site: Site, method: Any, row: Row) -> Any:
     part = getattr(request, row.part) if row.part else request
     if row.part:
         part.SetInParent()
-    named = {"name": "numbers", "topology_id": site.ids["THIS"], "port": site.grpc_ports["worker"]}
+    named = {"name": "numbers", "key": "numbers", "topology_id": site.ids["THIS"], "port": site.grpc_ports["worker"]}
     if row.by:
         setattr(part, row.by, named[row.by])
     if method.name == "Kill":

@@ -18,7 +18,7 @@ from tupletree._coord.session import connect, disconnect
 from tupletree._rpc.channels import channel
 from tupletree._security.rights import CALLS, PAGES, Acl, Right, refusal
 from tupletree.client import NimbusClient, StateClient
-from tupletree.errors import ForbiddenError, NotFoundError, UnauthenticatedError
+from tupletree.errors import ForbiddenError, NotFoundError, UnauthenticatedError, UsageError
 from tupletree.nimbus.web.endpoint import PREFIX, Endpoint
 from tupletree.nimbus.web.routes import ENDPOINTS
 from tupletree.testing import DevCluster, wait_until
@@ -48,10 +48,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "topology.max.spout.pending": 50,
             "topology.message.timeout.secs": 3600,
             "numbers.password": "hunter2",
+            "topology.blobstore.map": {"numbers": {}},
         }
         ids = {}
         for key, name, owner in (("THIS", "numbers", "alice"), ("OTHER", "others", "dave")):
             with NimbusClient(conf={**cluster.conf, "security.token": secured.user(owner, "submit")}) as client:
+                client.put_blob(name, __file__, users=["bob"], readonly_users=["carol"])
                 ids[key] = client.submit(name, topology(), acl if key == "THIS" else {}, [Path(__file__).parent])
         for name in ("numbers", "others"):
             wait_until(lambda name=name: acked(cluster, name) > 0, 60, what=f"{name} acks")  # type: ignore[misc]
@@ -76,6 +78,37 @@ def test_a_nimbus_that_does_not_lead_asks_the_leader_in_the_user_s_name(site: Si
         assert status_of(connection, path, token) == 403
         assert status_of(connection, path, None) == 401
         assert status_of(connection, path, site.token(site.principal("owner"))) == 200
+
+
+@pytest.mark.long
+def test_a_blob_is_in_the_list_of_those_alone_who_may_read_it(site: Site) -> None:
+    def seen(name: str) -> dict[str, list[str]]:
+        found = json.loads(body(site, f"{PREFIX}/blob/summary", site.token(site.principal(name))))["blobs"]
+        return {one["key"]: one["topologies"] for one in found}
+
+    assert seen("owner") == {"numbers": ["numbers"]}
+    assert seen("topology.readonly.users") == {"numbers": ["numbers"], "others": []}
+    assert seen("another user") == {"others": []}
+
+
+def test_a_blob_is_seen_and_named_by_those_alone_who_may_read_it(site: Site) -> None:
+    def seen(name: str) -> dict[str, tuple[str, ...]]:
+        with site.client(name) as client:
+            return {one.record.key: one.topologies for one in client.blobs()}
+
+    assert seen("owner") == {"numbers": ("numbers",)}
+    assert seen("topology.readonly.users") == {"numbers": ("numbers",), "others": ()}
+    assert seen("another user") == {"others": ()}
+    with site.client("another user") as client:
+        unknown = r"^topology 'spy' names blob 'numbers' in .*, which does not exist, or which the caller may not read"
+        with pytest.raises(UsageError, match=unknown):
+            client.submit("spy", topology(), {"topology.blobstore.map": {"numbers": {}}}, [Path(__file__).parent])
+        with pytest.raises(
+            ForbiddenError, match=r"may not DescribeBlob blob 'numbers': the caller needs to be allowed to"
+        ):
+            client.get_blob("numbers", "/dev/null/taken")
+        with pytest.raises(ForbiddenError, match=r"needs to be its owner, among its users, or an administrator$"):
+            client.update_blob("numbers", __file__)
 
 
 def test_logging_in_by_browser(site: Site) -> None:
@@ -168,6 +201,7 @@ def test_a_page_by_every_kind_of_caller(site: Site, role: str, path: str) -> Non
     assert judged == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_a_call_by_every_kind_of_caller(site: Site, method: str) -> None:
     row = CALLS[method]

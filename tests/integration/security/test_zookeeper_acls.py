@@ -11,8 +11,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from tupletree._coord.acls import open_nodes
+from tupletree._coord.acls import open_nodes, share_roots
 from tupletree._coord.session import connect, disconnect, translated
+from tupletree._coord.worker_acls import WORKER_AUTH, WorkerAcls
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._stores.nodes import Create, Put
 from tupletree._stores.zookeeper_nodes import open_store
@@ -107,3 +108,57 @@ def test_a_password_may_lie_in_a_file_of_its_own(conf: dict[str, Any], tmp_path:
         connect(told)
     path.chmod(0o600)
     disconnect(connect(told))
+
+
+def test_a_daemon_closes_no_node_that_is_still_open(conf: dict[str, Any], ours: KazooClient) -> None:
+    progress = str(conf["transactional.zookeeper.root"])
+    before = connect(conf)
+    before.create(progress, b"", makepath=True)
+    share_roots(ours, progress)
+    assert open_nodes(ours, progress) == [progress]
+    assert before.get(progress)[0] == b""
+    disconnect(before)
+
+
+def test_roots_of_others_are_left_to_them(
+    conf: dict[str, Any], ours: KazooClient, stranger: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    progress = str(conf["transactional.zookeeper.root"])
+    ours.create(progress, b"", makepath=True)
+    share_roots(stranger, progress)
+    assert "zookeeper.not_shared" in caplog.text
+
+
+def test_workers_with_credentials_of_their_own_reach_what_is_of_their_owner(
+    conf: dict[str, Any], ours: KazooClient, zookeeper_root: str
+) -> None:
+    acls = WorkerAcls((OURS["zookeeper.auth.user"], OURS["zookeeper.auth.password"]))
+    progress = str(conf["transactional.zookeeper.root"])
+    record, errors, shared = (f"{zookeeper_root}/{name}" for name in ("record", "errors", "shared"))
+    ours.create(record, b"1", acl=acls.of_reader("alice"), makepath=True)
+    ours.create(errors, b"", acl=acls.of_writer("alice"))
+    ours.create(shared, b"1", acl=acls.of_all_workers())
+    share_roots(ours, progress)
+    alice, bob = (connect({**conf, WORKER_AUTH: acls.of_worker(owner)}) for owner in ("alice", "bob"))
+    try:
+        assert alice.get(record)[0] == alice.get(shared)[0] == bob.get(shared)[0] == b"1"
+        alice.create(f"{errors}/one", b"2")
+        assert ours.get(f"{errors}/one")[0] == b"2"
+        alice.create(f"{progress}/$states/alice", b"3")
+        bob.create(f"{progress}/$states/bob", b"4")
+        for touch in (
+            lambda: alice.set(record, b"mine"),
+            lambda: alice.set(shared, b"mine"),
+            lambda: alice.delete(f"{progress}/$states/bob"),
+            lambda: bob.get(record),
+            lambda: bob.create(f"{errors}/two"),
+            lambda: bob.get(f"{errors}/one"),
+            lambda: bob.get(f"{progress}/$states/alice"),
+            lambda: bob.create(f"{zookeeper_root}/three"),
+        ):
+            with pytest.raises(NoAuthError):
+                touch()
+        assert open_nodes(ours, zookeeper_root) == []
+    finally:
+        disconnect(alice)
+        disconnect(bob)

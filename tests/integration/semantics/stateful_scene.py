@@ -55,6 +55,12 @@ def sqlite(directory):
     return {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(directory)}}
 
 
+def rocksdb(directory):
+    (directory / "shared").mkdir(exist_ok=True)
+    places = {"shared": str(directory / "shared"), "directory": str(directory / "copies")}
+    return {"topology.state.provider": "rocksdb", "topology.state.provider.config": places}
+
+
 def stored(conf, component="count", index=0, name="words"):
     """The state of a task whose topology was killed when all was acked.
 

@@ -34,6 +34,8 @@ def test_aligned_states_are_exactly_once_though_tuples_fail_at_random(cluster, t
     builder.set_bolt("count", Count(), 2).fields_grouping("left", ["word"])
     cluster.submit("words", builder.create_topology(), conf)
     cluster.wait_until(lambda: ("ack", LIMIT - 1) in told, 60)
+    said = "component 'left' failed a tuple: FailedException: one in many; with aligned checkpoints"
+    assert any(said in str(error) for _, error in cluster.errors("words")), "what fails may fail each time"
     cluster.kill("words")
     assert len(failures) == 5
     assert len(calls(told, "restore")) > 1, "it went back"
@@ -173,6 +175,7 @@ class Later(Bolt):
         self.collector.ack(tup)
 
 
+@pytest.mark.long
 def test_aligned_what_threads_of_a_bolt_bring_after_a_recovery_is_not_emitted(cluster, tmp_path):
     conf, told, failures = {**ALIGNED, **sqlite(tmp_path)}, Log(), Log()
 

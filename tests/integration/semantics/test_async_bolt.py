@@ -334,6 +334,7 @@ def test_what_is_in_flight_at_the_end_is_cancelled_and_not_acked(cluster: LocalC
     assert scene.numbers.acked == []
 
 
+@pytest.mark.long
 def test_a_tuple_in_flight_does_not_reach_the_message_timeout(timed: LocalCluster) -> None:
     doors = Doors()
     scene = Scene(timed, Waits(doors, in_flight=2), {"topology.message.timeout.secs": 1})

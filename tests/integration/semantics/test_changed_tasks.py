@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from local_components import Log
-from stateful_scene import ALIGNED, FAST, Count, calls, counting, sqlite
+from stateful_scene import ALIGNED, FAST, Count, calls, counting, rocksdb, sqlite
 
 from tupletree import KeyedProcess, TopologyBuilder
 from tupletree.connectors.files import FileSpout
@@ -42,14 +42,15 @@ class Divided(Count):
 
 
 @MODES
-def test_counts_go_on_with_more_tasks_and_with_fewer(cluster, tmp_path, conf):
-    conf = {**conf, **sqlite(tmp_path)}
+@pytest.mark.parametrize(("provider", "states"), [(sqlite, "*.db"), (rocksdb, "shared/*")], ids=["sqlite", "rocksdb"])
+def test_counts_go_on_with_more_tasks_and_with_fewer(cluster, tmp_path, conf, provider, states):
+    conf = {**conf, **provider(tmp_path)}
     for round_, tasks in enumerate((2, 5, 1, 3)):
         words, log = FeederSpout(["word"]), Log()
         run(cluster, conf, counting(Divided(log), words, tasks), words, [[word] for word in WORDS])
         expected = {word: round_ * number for word, number in Counter(WORDS).items() if round_}
         assert sum(map(Counter, initial(log, tasks)), Counter()) == expected
-        assert len(list(tmp_path.glob("*.db"))) == tasks, "states of earlier layouts are removed"
+        assert len(list(tmp_path.glob(states))) == tasks, "states of earlier layouts are removed"
 
 
 @MODES

@@ -265,6 +265,7 @@ class Slow(Second):
         return super().migrate_value(key, value, version)
 
 
+@pytest.mark.long
 def test_a_migration_may_take_longer_than_the_message_timeout(conf):
     with LocalCluster() as cluster:
         spout = FeederSpout(["word"])

@@ -78,6 +78,7 @@ def started(cluster: LocalCluster, log: Log, permits: Permits, pending: int, **c
 
 
 # As loaded tasks are known after 0.1 to 0.2 s, much more must be pending than the slow task gets in this time.
+@pytest.mark.long
 @pytest.mark.parametrize(("pending", "buffer"), [(100_000, 1_000_000), (20_000, 100)], ids=["loaded", "congested"])
 def test_one_slow_task_does_not_hold_up_the_others_and_is_not_left_out(
     cluster: LocalCluster, permits: Permits, pending: int, buffer: int

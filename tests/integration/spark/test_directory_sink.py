@@ -17,6 +17,8 @@ from tupletree.errors import UnavailableError, UsageError
 from tupletree.spark.sink import Sink
 from tupletree.spark.sinks.directory import JsonDirectory, ParquetDirectory
 
+pytestmark = pytest.mark.long
+
 
 class DirectoryPlace:
     """A directory under test."""

@@ -47,6 +47,7 @@ class Odd(Pipeline):
         return self.do(batch)  # type: ignore[no-any-return]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("do", "does_count", "rows"),
     [
@@ -73,6 +74,7 @@ class Ignores(BasicBolt):
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("do", "outputs", "sentence"),
     [

@@ -94,6 +94,7 @@ def test_latest_begins_at_the_end_and_a_partition_that_comes_later_at_its_beginn
         assert emitter.emit_partition_batch_new(attempt(1, 1), kept, 0, None) == ["words/0", 6, 6]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opaque", [False, True])
 def test_a_topic_that_is_not_there_is_waited_for_with_a_sentence(cluster: MockCluster, opaque: bool) -> None:
     source = KafkaTopics(cluster.addresses, ["words", "missing"], opaque=opaque)

@@ -76,6 +76,7 @@ class Sums(Pipeline):
         self.sinks = [ForeachBatch(save)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", [lambda attempt, split: [split], lambda attempt, split: [attempt, split]])
 def test_a_split_is_emitted_with_or_without_the_attempt(row: Row) -> None:
     log = Log()

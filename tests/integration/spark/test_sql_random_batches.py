@@ -105,6 +105,7 @@ def combined(table: dict[Any, dict[str, Any]], rows: list[dict[str, Any]]) -> di
     return table
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("is_opaque", [False, True])
 def test_a_table_is_what_the_last_attempt_of_each_transaction_makes_of_it(

@@ -16,6 +16,8 @@ from tests.integration.transactional.database_servers import PostgresServer, run
 from tupletree.attempt import TransactionAttempt
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
 
+pytestmark = pytest.mark.long
+
 A = TransactionAttempt
 
 

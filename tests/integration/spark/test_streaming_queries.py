@@ -100,6 +100,7 @@ def test_a_query_that_prunes_reads_the_transaction_ids_and_deletes_what_it_has_r
     assert removed >= 5
 
 
+@pytest.mark.long
 def test_mistakes_are_told_in_a_sentence(spark, exported, tmp_path):
     source = spark.readStream.format("tupletree")
     with pytest.raises(

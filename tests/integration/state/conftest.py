@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 from state_places import (
+    NAMESPACE,
     State,
     StatePlace,
     memory_place,
+    objects_place,
     own_place,
     postgres_place,
     redis_place,
+    rocksdb_place,
     sqlite_place,
     zookeeper_place,
 )
 
+from tests.integration.state.object_servers import S3Server
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
 from tupletree._stores import zookeeper_nodes as transactional_zookeeper
+from tupletree.state.names import readable_name
 
 Opens = Callable[..., State]
 
@@ -37,6 +42,12 @@ def postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3Server]:
+    with running(S3Server) as server:
+        yield server
+
+
 @pytest.fixture
 def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], StatePlace]:
     """An empty place, by the name of its provider."""
@@ -49,6 +60,10 @@ def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
                 return own_place()
             case "sqlite":
                 return sqlite_place(tmp_path)
+            case "rocksdb":
+                return rocksdb_place(tmp_path)
+            case "objects":
+                return objects_place(request.getfixturevalue("s3_server"), tmp_path)
             case "postgres":
                 return postgres_place(request.getfixturevalue("postgres_server"))
             case "redis":
@@ -60,7 +75,7 @@ def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
     return made
 
 
-@pytest.fixture(params=["memory", "own", "sqlite", "postgres", "redis", "zookeeper"])
+@pytest.fixture(params=["memory", "own", "sqlite", "rocksdb", "objects", "postgres", "redis", "zookeeper"])
 def place(request: pytest.FixtureRequest, place_of: Callable[[str], StatePlace]) -> StatePlace:
     return place_of(request.param)
 
@@ -83,3 +98,15 @@ def opened(place: StatePlace) -> Iterator[Opens]:
 def state(opened: Opens) -> State:
     """The state of the usual namespace."""
     return opened()
+
+
+@pytest.fixture
+def shared(place: StatePlace) -> Path:
+    """The shared directory of a place of RocksDB."""
+    return Path(place.provider_config["shared"])
+
+
+@pytest.fixture
+def folder(shared: Path) -> Path:
+    """The folder of the namespace of the tests in it."""
+    return shared / readable_name(NAMESPACE)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import resource
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.state.object_servers import BUCKET, S3Server
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer, Server
 from tupletree import config
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
@@ -19,6 +22,7 @@ from tupletree.state import (
     MemoryStateProvider,
     PostgresStateProvider,
     RedisStateProvider,
+    RocksDBStateProvider,
     SqliteStateProvider,
     StateProvider,
     ZooKeeperStateProvider,
@@ -140,6 +144,52 @@ def own_place() -> StatePlace:
 
 def sqlite_place(directory: Path) -> StatePlace:
     return StatePlace(SqliteStateProvider(), {"directory": str(directory / "not" / "yet")})
+
+
+def rocksdb_place(directory: Path) -> StatePlace:
+    (directory / "shared").mkdir()
+    return StatePlace(
+        RocksDBStateProvider(), {"shared": str(directory / "shared"), "directory": str(directory / "not" / "yet")}
+    )
+
+
+def objects_place(server: S3Server, directory: Path) -> StatePlace:
+    """A prefix of its own in the bucket of the server."""
+    return StatePlace(
+        RocksDBStateProvider(),
+        {
+            "shared": f"s3://{BUCKET}/states/{uuid.uuid4().hex[:12]}",
+            "directory": str(directory / "not" / "yet"),
+            "storage_options": server.options,
+            "timeout_s": 10,
+        },
+    )
+
+
+def files_of(folder: Path, kind: str = "segment") -> list[str]:
+    """The files of a state in a shared directory, by the beginning of their names."""
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith(kind))
+
+
+def filled(opened: Callable[..., State], checkpoints: int = 1, **changes: Any) -> State:
+    """A state after so many checkpoints, each with a change and a new key."""
+    state = opened(**changes)
+    for txid in range(1, checkpoints + 1):
+        state.put("word", txid)
+        state.put(txid, "x" * 100)
+        checkpoint(state, txid)
+    return state
+
+
+@contextmanager
+def full_disk(free_bytes: int) -> Iterator[None]:
+    """No file can become larger than ``free_bytes``."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def redis_place(server: RedisServer) -> StatePlace:

@@ -91,6 +91,7 @@ def site(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) ->
             yield Site(cluster, keyring, stores)
 
 
+@pytest.mark.long
 def test_stores_are_listed_with_what_is_wrong_with_them_and_a_silent_one_holds_up_nothing(site: Site) -> None:
     site.store("file").add([letter(1), letter(2)])
     site.store("redis").add([letter(3)])

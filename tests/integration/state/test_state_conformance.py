@@ -295,7 +295,9 @@ def test_a_backend_that_is_to_prepare_again_replaces_what_it_had_prepared(opened
     assert dict(opened().items()) == {"second": 2, "both": 2}
 
 
-@pytest.mark.parametrize("place", ["memory", "sqlite", "postgres", "redis", "zookeeper"], indirect=True)
+@pytest.mark.parametrize(
+    "place", ["memory", "sqlite", "rocksdb", "objects", "postgres", "redis", "zookeeper"], indirect=True
+)
 def test_a_state_that_was_removed_is_a_new_one_and_its_writer_has_no_say(place: StatePlace, opened: Opens) -> None:
     first = opened()
     for number in range(5_000 if not isinstance(place.provider, ZooKeeperStateProvider) else 50):

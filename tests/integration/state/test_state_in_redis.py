@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 
 import pytest
 import redis
-from state_places import NAMESPACE, State, StatePlace, check_that_all_goes_on_after_an_absence, redis_place
+from state_places import (
+    NAMESPACE,
+    State,
+    StatePlace,
+    check_that_all_goes_on_after_an_absence,
+    checkpoint,
+    context_of,
+    redis_place,
+)
 
 from tests.integration.transactional.database_servers import RedisServer
+from tupletree import config
+from tupletree._net import ReservedPorts
 from tupletree._stores.redis import warn_if_forgetful
 from tupletree.errors import AuthorityError, ConfigError, UnavailableError, UsageError
 from tupletree.state import redis as redis_module
+from tupletree.state.providers import open_state
 
 Opens = Callable[..., State]
 
@@ -131,6 +143,39 @@ def test_a_restart_of_redis_while_the_items_are_read_is_said(
     redis_server.start()
     with pytest.raises(UnavailableError, match="Redis was restarted while state 'words/count/0' was read"):
         list(items)
+
+
+def test_the_configuration_that_storm_documents_opens_a_state(client: redis.Redis) -> None:
+    ports = ReservedPorts()
+    [port] = ports.reserve(1)
+    conf = config.defaults() | {
+        "topology.state.provider": "org.apache.storm.redis.state.RedisKeyValueStateProvider",
+        "topology.state.provider.config": json.dumps(
+            {
+                "keyClass": "java.lang.String",
+                "valueClass": "java.lang.Long",
+                "jedisPoolConfig": {
+                    "host": "127.0.0.1",
+                    "port": port,
+                    "timeout": 2000,
+                    "database": 3,
+                    "password": "x y/z",
+                },
+            }
+        ),
+    }
+    client.config_set("port", port)
+    client.config_set("requirepass", "x y/z")
+    try:
+        _, state = open_state(NAMESPACE, conf, context_of(conf))
+        state.put("word", 7)
+        checkpoint(state, 1)
+        assert dict(open_state(NAMESPACE, conf, context_of(conf))[1].items()) == {"word": 7}
+        assert client.execute_command("SELECT", 3) and client.hlen(f"tupletree-state:{NAMESPACE}:committed") == 1
+    finally:
+        client.config_set("requirepass", "")
+        client.config_set("port", 0)
+        ports.release()
 
 
 @pytest.mark.parametrize("url", ["", "http://example.org", "redis://localhost:port"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,6 +24,7 @@ from tupletree.state import redis as redis_module
 from tupletree.state.buffered import BufferedState
 from tupletree.state.postgres import PostgresBackend
 from tupletree.state.redis import RedisBackend
+from tupletree.state.rocksdb.backend import RocksDBBackend
 from tupletree.state.zookeeper import ZooKeeperBackend
 
 Backends = Callable[[], Any]
@@ -64,11 +68,13 @@ class InterruptedRedis:
 
 
 def insist(step: Callable[[], None]) -> None:
-    """Do it, again if the store was away."""
-    try:
-        step()
-    except UnavailableError:
-        step()
+    """Do it, again if the store was away, and once more if a write that had failed came late."""
+    for _ in range(2):
+        try:
+            return step()
+        except UnavailableError:
+            pass
+    step()
 
 
 def scenario(state: State) -> dict[Any, Any]:
@@ -167,6 +173,7 @@ class LosingConnections:
         return wait
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_done", [True, False], ids=["done", "not done"])
 def test_postgres_goes_on_after_any_interruption(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, is_done: bool
@@ -247,3 +254,52 @@ def test_a_commit_that_was_interrupted_half_way_is_ended_by_the_next_to_open(
         second.rollback()
         assert dict(second.items()) == (before if commands == 0 else after)
     assert place.open().prepared is None
+
+
+class FailingCalls:
+    """The calls of the file system by which the shared directory is read and written, of which number ``at`` fails."""
+
+    NAMES = "link", "fsync", "listdir", "remove", "open"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shared: Path, at: int, is_done: bool) -> None:
+        self._shared = str(shared)
+        self._at = at
+        self._is_done = is_done
+        self.count = 0
+        for name in self.NAMES:
+            monkeypatch.setattr(os, name, self._failing(getattr(os, name)))
+
+    def _failing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def failing(*arguments: Any, **named: Any) -> Any:
+            if not self._is_shared(arguments[0], named):
+                return call(*arguments, **named)
+            self.count += 1
+            if self.count != self._at:
+                return call(*arguments, **named)
+            if self._is_done:
+                done = call(*arguments, **named)
+                if call.__name__ == "open":
+                    os.close(done)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        return failing
+
+    def _is_shared(self, subject: Any, named: dict[str, Any]) -> bool:
+        return isinstance(subject, int) or bool(named) or str(subject).startswith(self._shared)
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["done", "not done"])
+def test_a_shared_directory_goes_on_after_any_interruption(tmp_path: Path, is_done: bool) -> None:
+    (tmp_path / "shared").mkdir()
+    paths = str(tmp_path / "copies"), str(tmp_path / "shared")
+    for at in itertools.count(1):
+        namespace = uuid.uuid4().hex
+        state: State = BufferedState(namespace, RocksDBBackend(namespace, *paths))
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            calls = FailingCalls(monkeypatch, tmp_path / "shared", at, is_done)
+            expected = scenario(state)
+        state.close()
+        judge(BufferedState(namespace, RocksDBBackend(namespace, *paths)), expected)
+        if calls.count < at:
+            assert at > 40  # some eight for each prepare and commit
+            return

@@ -18,7 +18,7 @@ from tests.integration.transactional.database_servers import RedisServer
 from tupletree.errors import AuthorityError
 
 HERE = Path(__file__).parent
-PROVIDERS = ["sqlite", "postgres", "redis"]
+PROVIDERS = ["sqlite", "rocksdb", "objects", "postgres", "redis"]
 KILLS = int(os.environ.get("WRITER_KILLS", "2"))
 
 
@@ -62,6 +62,7 @@ def ended(state: State, is_committed: bool) -> int:
     return state.committed or 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_what_is_prepared_outlives_the_kill_of_its_writer(
     opened: Callable[[], State], place: StatePlace, provider: str, is_committed: bool
@@ -79,6 +80,7 @@ def test_what_is_prepared_outlives_the_kill_of_its_writer(
     assert dict(again.items()) == expected_at(state.committed or 0)
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_anywhere_leaves_a_checkpoint(
     opened: Callable[[], State], place: StatePlace, provider: str
 ) -> None:
@@ -129,3 +131,27 @@ def test_a_writer_that_lives_on_changes_nothing_when_another_has_opened_its_stat
         with pytest.raises(AuthorityError):
             state.prepare_commit(3)
         assert dict(third.items()) == expected_at(2)
+
+
+@pytest.mark.parametrize(
+    ("place", "writers", "commits"),
+    [("rocksdb", 3, 10), pytest.param("objects", 2, 8, marks=pytest.mark.long)],
+    indirect=["place"],
+)
+def test_writers_that_take_a_state_from_each_other_lose_no_commit(
+    place: StatePlace, writers: int, commits: int
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent.parent)}
+    command = [sys.executable, str(HERE / "racing_writers.py"), json.dumps(place.provider_config), str(commits)]
+    racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(writers)]
+    try:
+        told = [tuple(map(int, one.communicate(timeout=120)[0].split())) for one in racing]
+    finally:
+        for one in racing:
+            one.kill()
+    state = place.open()
+    certain, possible = (sum(numbers) for numbers in zip(*told, strict=True))
+    assert certain == writers * commits
+    assert certain <= state.get("count") <= certain + possible
+    assert state.get("count") == state.committed
+    state.close()

@@ -20,8 +20,10 @@ from tupletree import BasicStatefulBolt, Spout, TopologyBuilder
 from tupletree.cli.main import main
 from tupletree.client import StateClient, StateEntry, StoredStates, UnknownValue
 from tupletree.errors import NotFoundError, UsageError
-from tupletree.nimbus.web.schemas import STATE
+from tupletree.nimbus.web.state_schemas import STATE
 from tupletree.testing import DevCluster, wait_until
+
+pytestmark = pytest.mark.long
 
 LARGE, TOO_LARGE = 600_000, 1_200_000
 NAME = "words"
@@ -362,6 +364,9 @@ def test_a_topology_that_is_inactive_answers_and_one_that_is_gone_is_read_from_i
     found = pages_of(stored)
     assert [(one.task, one.key, one.value) for one in found] == [(one.task, one.key, one.value) for one in expected]
     check_refusals(stored, conf, scene)
+    with stored:
+        assert stored.get(NAME, "count", "apple") == stored.get(NAME, "count", "apple")
+    assert stored.get(NAME, "count", "apple").entries[0].value == 2, "it connects anew"
     options = [
         option for key in ("zookeeper.servers", "zookeeper.port") for option in ("-c", f"{key}={json.dumps(conf[key])}")
     ]

@@ -17,11 +17,13 @@ from state_places import KEYS, NAMESPACE, State, StatePlace, checkpoint
 
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.errors import UnavailableError, UsageError
+from tupletree.state import PostgresStateProvider, postgres_reader, sqlite_reader
 from tupletree.state.reader import StateReader
+from tupletree.state.sizes import MAX_LARGEST, SizePrecision, StateSize
 
 Opens = Callable[..., State]
 
-BUILT_IN = ["memory", "sqlite", "postgres", "redis", "zookeeper"]
+BUILT_IN = ["memory", "sqlite", "rocksdb", "objects", "postgres", "redis", "zookeeper"]
 
 
 @pytest.fixture(params=BUILT_IN)
@@ -137,6 +139,54 @@ def test_a_page_ends_when_it_has_the_bytes_but_has_an_entry(reader: StateReader,
     assert [decode_value(key) for key, _ in reader.scan(b"", 100, 25_000)] == [0, 1, 2]
     assert [decode_value(key) for key, _ in reader.scan(encode_value(2), 100, 1)] == [3]
     assert [decode_value(key) for key, _ in reader.scan(encode_value(5), 100, 1 << 40)] == [6, 7]
+
+
+def test_the_size_is_that_of_the_committed_entries(
+    reader_of: Callable[..., StateReader], opened: Opens, place: StatePlace
+) -> None:
+    assert reader_of().size() == StateSize(0, 0)
+    state = opened()
+    for number in range(2500):
+        state.put(number, b"x" * 10)
+    assert reader_of().size() == StateSize(0, 0)
+    checkpoint(state, 1)
+    state.put("not committed", 1)
+    whole = sum(len(key) + len(value) for key, value in reader_of().scan(b"", 10_000, 1 << 40))
+    assert reader_of().size() == StateSize(2500, whole)
+    assert len({one.key for one in reader_of().size().largest}) == MAX_LARGEST
+    state.rollback()
+    state.put(7, b"x" * 300)
+    state.put(8, b"x" * 200)
+    checkpoint(state, 2)
+    assert [decode_value(one.key) for one in reader_of().size().largest[:2]] == [7, 8]
+    assert reader_of().size().largest[0].size == len(encode_value(7)) + len(encode_value(b"x" * 300))
+    state.put(7, b"x" * 10)
+    state.put(8, b"x" * 10)
+    state.delete(5)
+    checkpoint(state, 3)
+    assert reader_of().size() == StateSize(2499, whole - len(encode_value(5)) - len(encode_value(b"x" * 10)))
+    assert reader_of("words/count/1").size() == StateSize(0, 0)
+
+
+@pytest.mark.parametrize("place", [one for one in BUILT_IN if one != "zookeeper"], indirect=True)  # whose are small
+def test_of_a_large_state_some_entries_are_counted(
+    reader: StateReader, opened: Opens, place: StatePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = opened()
+    for number in range(20_000):
+        state.put(number, b"x" * 100)
+    checkpoint(state, 1)
+    whole = sum(len(key) + len(value) for key, value in reader.scan(b"", 100_000, 1 << 40))
+    for module in (sqlite_reader, postgres_reader):
+        monkeypatch.setattr(module, "_MAX_ROWS", 5_000)
+    found = reader.size()
+    if isinstance(place.provider, PostgresStateProvider):
+        assert (found.precision, found.keys) == (SizePrecision.AT_LEAST, 5_000)
+        assert found.bytes < whole
+    else:
+        assert found.precision is SizePrecision.ABOUT
+        assert 0.9 * 20_000 < found.keys < 1.5 * 20_000
+        assert 0.9 * whole < found.bytes < 1.5 * whole
 
 
 def test_a_provider_that_cannot_be_read_says_so(place_of: Callable[[str], StatePlace]) -> None:

@@ -6,6 +6,7 @@ good        beats, is ready, ends on SIGTERM
 crash       says why and exits with status 3, at once
 mute        never beats
 stubborn    ignores SIGTERM, and so does the child it starts
+hungry      starts a child, in a session of its own, that takes 400 MB at once when there is a file `eat` in log_dir
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ from typing import Any
 CHILD = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('child', flush=True); time.sleep(600)"
 )
+EATER = """
+import os, sys, time
+parent = os.getppid()
+while os.getppid() == parent and not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+held = b"x" * 400_000_000
+while os.getppid() == parent:
+    time.sleep(0.05)
+"""
 
 
 def main() -> int:
@@ -40,6 +50,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "stubborn" else lambda *_: stop.set())
     if mode == "stubborn":
         child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.DEVNULL)
+        Path(launch["log_dir"], "child.pid").write_text(str(child.pid))
+    if mode == "hungry":
+        eat = Path(launch["log_dir"], "eat")
+        child = subprocess.Popen([sys.executable, "-c", EATER, str(eat)], start_new_session=True)
         Path(launch["log_dir"], "child.pid").write_text(str(child.pid))
     log = set_up_log(launch)
     log.info("started %s with %s", launch["worker_id"], sys.executable)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 from tupletree._daemon.health import Readiness
 from tupletree._daemon.task_group import TaskGroup
 from tupletree.config import defaults
+from tupletree.supervisor.blob_files import BlobFiles
+from tupletree.supervisor.blob_plan import LocalBlob
+from tupletree.supervisor.blobs import Blobs
 from tupletree.supervisor.bundles import Bundles
 from tupletree.supervisor.config import SupervisorConfig
 from tupletree.supervisor.effects import Effects
@@ -65,7 +69,13 @@ class World:
 
         class SomeWorkers(Launcher):
             def launch(
-                self, worker_id: str, port: int, work: LocalAssignment, bundle_dir: Path, python: str
+                self,
+                worker_id: str,
+                port: int,
+                work: LocalAssignment,
+                bundle_dir: Path,
+                python: str,
+                blobs: Mapping[str, LocalBlob],
             ) -> tuple[LaunchedWorker, WorkerProcess]:
                 if work == BAD:
                     raises("launch")
@@ -79,11 +89,15 @@ class World:
         readiness, ports = Readiness(), [BAD_PORT, GOOD_PORT]
         session = EventualSession(conf, readiness)
         metrics = Metrics(config, readiness, ports, list)
+        launcher = SomeWorkers(config, "me", "127.0.0.1:1", None)
+        files = BlobFiles(directory, self._no_leader, metrics.received.inc)
+        blobs = Blobs(files, launcher, session, self.tasks, list, self._no_restart, self._no_complaint, 1.0)
         self.effects = Effects(
             config,
             "me",
             SomeBundles(directory, self._no_leader, metrics.received.inc),
-            SomeWorkers(config, "me", "127.0.0.1:1"),
+            blobs,
+            launcher,
             WorkerPresences(session, self.tasks, "me", metrics.removal.observe),
             session,
             self.tasks,
@@ -98,6 +112,12 @@ class World:
 
     async def _no_leader(self) -> str:
         raise AssertionError("nothing is fetched here")
+
+    def _no_restart(self, port: int, topology_id: str) -> None:
+        raise AssertionError("no worker has a blob")
+
+    def _no_complaint(self, work: LocalAssignment, message: str) -> None:
+        raise AssertionError("no worker has a blob")
 
     def slot(self, port: int) -> Slot:
         return next(one for one in self.slots if one.port == port)
@@ -183,5 +203,25 @@ def test_what_is_kept_of_a_bundle_goes_when_no_slot_needs_it(tmp_path: Path) -> 
         assert set(world.effects._pythons) == {GOOD.bundle_sha256}
         world.effects.withdraw_bundles(set())
         assert not world.effects._pythons
+
+    run(tmp_path, lambda stage: None, scenario)
+
+
+def test_a_topology_starts_although_another_with_its_bundle_lacks_a_blob(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_records(blobs: Blobs, keys: object) -> dict[str, object]:
+        return {}
+
+    monkeypatch.setattr(Blobs, "_records", no_records)
+    lacking = replace(GOOD, topology_id="bad-1-1", conf_json='{"topology.blobstore.map": {"model": {}}}')
+
+    async def scenario(world: World) -> None:
+        monkeypatch.setattr(world.effects._blobs, "_works", world.slots.works)
+        world.slots.dispatch(BAD_PORT, Assigned(lacking))
+        world.slots.dispatch(GOOD_PORT, Assigned(GOOD))
+        await world.until(lambda: isinstance(world.slot(GOOD_PORT).state, Starting))
+        assert isinstance(world.slot(BAD_PORT).state, Delayed)
+        assert world.slot(BAD_PORT).last_exit.startswith("blob 'model', which topology.blobstore.map names, does not")
 
     run(tmp_path, lambda stage: None, scenario)

@@ -15,6 +15,8 @@ from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.bundle import BundleInfo
 from tupletree.testing.wait import wait_until
 
+pytestmark = pytest.mark.long
+
 FAST = {
     "supervisor.worker.shutdown.sleep.secs": 0.5,
     "supervisor.worker.timeout.secs": 3,
@@ -134,7 +136,6 @@ def test_a_stopped_supervisor_stops_its_workers_if_told_so(subject: Supervisor, 
     assert subject.presences(topology_id) == {}
 
 
-@pytest.mark.long
 def test_a_supervisor_that_was_suspended_does_not_blame_its_workers(subject: Supervisor, plain: BundleInfo) -> None:
     topology_id, port = subject.submit("suspended", plain), subject.ports[0]
     subject.assign(topology_id, port)
@@ -148,7 +149,6 @@ def test_a_supervisor_that_was_suspended_does_not_blame_its_workers(subject: Sup
     assert subject.wait_slot(port, "running").worker_id == first.worker_id
 
 
-@pytest.mark.long
 def test_workers_run_on_while_zookeeper_is_away_and_a_death_is_told_when_it_is_back(
     subject: Supervisor, plain: BundleInfo, zookeeper: EmbeddedZooKeeper
 ) -> None:

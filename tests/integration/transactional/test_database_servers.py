@@ -86,6 +86,7 @@ def test_a_server_that_is_away_is_unavailable_until_it_is_back(place: ServerPlac
     assert counts.add(A(2, 3), {"a": 1}) == {"a": 2}
 
 
+@pytest.mark.long
 @SERVERS
 def test_a_server_that_stands_still_is_unavailable_until_it_goes_on(place: ServerPlace) -> None:
     counts = OpaqueMap(place.open(timeout_s=0.3), "words")

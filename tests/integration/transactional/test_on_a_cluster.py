@@ -35,6 +35,7 @@ def test_as_many_batches_as_allowed_are_active_never_more_and_they_commit_in_ord
     builder.set_bolt("wait", WaitForCompany(record, pending), 8).shuffle_grouping("numbers")
     builder.set_bolt("add", Add(record, totals(tmp_path))).global_grouping("wait")
     conf = {"topology.max.spout.pending": pending, "topology.workers": 2}
+    conf["topology.disable.loadaware.messaging"] = True  # a batch that waits must not hold another one up
 
     cluster.client.submit(name, builder.create_topology(), conf)
     wait_until(lambda: BATCHES in record.of("commit"), 60, what="every batch is committed")

@@ -57,6 +57,7 @@ def expected(reference: Reference) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("length", "slide"), COMBINATIONS)
 @pytest.mark.parametrize("seed", range(2))
 def test_processing_time(cluster: LocalCluster, length: Length, slide: Length, seed: int) -> None:
@@ -84,6 +85,7 @@ def test_processing_time(cluster: LocalCluster, length: Length, slide: Length, s
         assert (values[3] is None) == isinstance(length, Count)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("length", "slide"), COMBINATIONS)
 @pytest.mark.parametrize(("seed", "lag"), [(0, 0), (1, 3)])
 def test_event_time_of_two_streams_with_late_tuples(

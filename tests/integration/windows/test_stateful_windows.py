@@ -113,6 +113,7 @@ def run(
     return [(tuples, new) for tuples, new in committed]
 
 
+@pytest.mark.long
 @pytest.mark.sized
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize(("length", "slide"), [(4, 4), (6, 2), (5, 1), (2, 5)])

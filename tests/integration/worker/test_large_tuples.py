@@ -65,6 +65,7 @@ def errors(cluster: DevCluster) -> list[ComponentError]:
     return list(cluster.client.describe(NAME).errors)
 
 
+@pytest.mark.long
 def test_a_tuple_above_the_limit_fails_at_once_and_alone_and_the_user_is_told(cluster: DevCluster) -> None:
     builder = TopologyBuilder()
     builder.set_spout("blobs", OneTooLarge())

@@ -7,6 +7,7 @@ import asyncio
 import functools
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -55,28 +56,38 @@ class Outside:
 
 def asked(provider: str = "memory", **fields: Any) -> Any:
     """The reply to one question to a worker with two tasks of ``count``, or the code and the text of its refusal."""
+    request = worker_pb2.ReadTaskStatesRequest(
+        **{"topology_id": "words-1-1", "component": "count", "indexes": [0], **fields}
+    )
+    return answered(lambda stub: stub.ReadState(request, timeout=30), provider)
+
+
+def worker_service(provider: str = "memory") -> WorkerService:
+    """The service of a worker with two tasks of ``count``, which get no tuple."""
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["x"]))
+    builder.set_bolt("count", Count(), 2).shuffle_grouping("words")
+    conf = {**config.defaults(), "topology.state.provider": provider}
+    spec = builder.create_topology().spec()
+    tasks = tasks_of(spec, conf)
+    executors = executors_of(tasks, executor_counts(spec, conf))
+    environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
+    plan = Plan("words-1-1", spec, conf, tasks, local_tasks(executors), environment, seed=1)
+    engine = Engine(plan, executors, Outside(), lambda executor: None)
+    return WorkerService(engine, "words-1-1", "w", asyncio.Event(), lambda version: None)
+
+
+def answered(call: Callable[[Any], Any], provider: str = "memory") -> Any:
+    """The reply of a worker with two tasks of ``count``, which get no tuple, or the code and the text of an error."""
 
     async def ask() -> Any:
-        builder = TopologyBuilder()
-        builder.set_spout("words", FeederSpout(["x"]))
-        builder.set_bolt("count", Count(), 2).shuffle_grouping("words")
-        conf = {**config.defaults(), "topology.state.provider": provider}
-        spec = builder.create_topology().spec()
-        tasks = tasks_of(spec, conf)
-        executors = executors_of(tasks, executor_counts(spec, conf))
-        environment = Environment(time.monotonic, random.Random(1).getrandbits, lambda *_: None, True, lambda *_: None)
-        plan = Plan("words-1-1", spec, conf, tasks, local_tasks(executors), environment, seed=1)
-        engine = Engine(plan, executors, Outside(), lambda executor: None)
-        service = WorkerService(engine, "words-1-1", "w", asyncio.Event(), lambda version: None)
+        service = worker_service(provider)
         add = functools.partial(worker_pb2_grpc.add_WorkerServicer_to_server, service)
         server = await start_server([add], "127.0.0.1", 0)
-        request = worker_pb2.ReadTaskStatesRequest(
-            **{"topology_id": "words-1-1", "component": "count", "indexes": [0], **fields}
-        )
         try:
             async with aio_channel(f"127.0.0.1:{server.port}") as channel:
                 stub: Any = worker_pb2_grpc.WorkerStub(channel)
-                return await stub.ReadState(request, timeout=30)
+                return await call(stub)
         except grpc.aio.AioRpcError as error:
             return error.code().name, error.details()
         finally:

@@ -123,6 +123,7 @@ def test_any_history_has_the_same_verdicts(seed: int, roots: int, most: int, lim
         history(random.Random(seed), Both(), 40, roots, most)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size",
     [ledger_module._MIN_ARRAY_UPDATES - 1, ledger_module._MIN_ARRAY_UPDATES, ledger_module._MIN_ARRAY_UPDATES + 1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -81,6 +82,21 @@ def test_a_hello_cannot_change_the_timeout_under_others() -> None:
     registry.close(stream, 1.0)
     registry.open(hello(timeout_s=1.0), 1.0)
     assert registry.longest_timeout_s() == 1.0
+
+
+def test_the_ledgers_of_shards_that_are_gone_are_dropped_when_they_are_empty() -> None:
+    registry = Registry()
+    old = registry.open(replace(hello(timeout_s=10.0), shards=3), 0.0)
+    for shard, root in enumerate((3, 4, 5)):
+        registry.apply(old, inits((root, 7, 1), shard=shard), 0.0)
+    registry.apply(old, acks((4, 7), shard=1), 0.0)
+    expired(registry, 10.0)
+    registry.close(old, 11.0)
+    registry.open(replace(hello(timeout_s=10.0), shards=1), 12.0)
+    expired(registry, 20.0)
+    assert set(registry.topologies["wc-1"].ledgers) == {0, 2}, "a tree of shard 2 has not ended"
+    expired(registry, 30.0)
+    assert set(registry.topologies["wc-1"].ledgers) == {0}
 
 
 def test_a_replaced_worker_that_comes_back_takes_no_verdicts_away() -> None:

@@ -24,6 +24,12 @@ def test_hello() -> None:
     assert check_hello(pb.TrackRequest(hello=hello)) == HELLO
 
 
+def test_a_worker_may_not_name_a_namespace_of_trees() -> None:
+    hello = pb.TrackHello(topology_id="$trees/orders", worker_id="w1", tasks=[3], shards=1)
+    with pytest.raises(ProtocolError, match=r"'\$trees/orders' is a namespace of trees, which TrackTrees serves"):
+        check_hello(pb.TrackRequest(hello=hello))
+
+
 def test_updates() -> None:
     roots, values, tasks = array("Q", [1, 2]), array("Q", [3, 4]), array("I", [3, 4])
     sent = request(

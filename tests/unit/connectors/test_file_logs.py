@@ -15,7 +15,8 @@ from tupletree.connectors import file_blocks
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.files import TextFileLog
 from tupletree.connectors.formats import FormatError
-from tupletree.connectors.log_source import LogRecord, LogSource
+from tupletree.connectors.log_source import LogSource
+from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.parquet import ParquetLog, RowGroupLog
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Pro
 from tupletree.connectors.http import WebhookSpout
 from tupletree.errors import UsageError
 from tupletree.testing import make_tuple
+from tupletree.tuples import Tuple
 from tupletree.v1 import nimbus_pb2
 
 
@@ -69,6 +71,23 @@ def test_raw_and_text() -> None:
     assert Text().decode("é".encode()) == ["é"]
 
 
+class Loud(Raw):
+    def encode(self, tup: Tuple) -> bytes:
+        return super().encode(tup).upper()
+
+
+def test_many_tuples_are_encoded_as_each_is() -> None:
+    tuples = [make_tuple({"data": value}) for value in (b"a", "é", b"\xff")]
+    for format in (Raw(), Loud(), Text("data")):
+        assert format.encode_many(tuples) == [format.encode(tup) for tup in tuples]
+        assert format.encode_many(tuples[:1]) == [format.encode(tuples[0])]
+        assert format.encode_many([]) == []
+    with pytest.raises(FormatError, match=r"field 'data' is int, and Raw writes bytes or str"):
+        Raw().encode_many([*tuples, make_tuple({"data": 1})])
+    with pytest.raises(FormatError, match=r"'data'"):
+        Raw().encode_many([*tuples, make_tuple({"other": b""})])
+
+
 def test_protobuf_takes_chosen_fields() -> None:
     format = Protobuf(nimbus_pb2.TaskStats, ["task_id", "executed"])
     data = format.encode(make_tuple({"executed": 7, "task_id": 3}))
@@ -82,6 +101,32 @@ def test_a_record_gives_fields_defaults_and_conversions() -> None:
     assert Json(Sale).decode(b'{"shop": "a", "amount": "1.50"}') == ["a", Decimal("1.50")]
     assert Json(Point).encode(make_tuple({"y": 2, "x": 1})) == b'{"x": 1, "y": 2}'
     assert (Json(Point).fields, Json(Point).outputs, Json(["x"]).outputs) == (["x", "y"], Point, ["x"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("half", [r'"a\ud83d"', r'"\uDe00"', r'[{"\ud83d": 1}]', r'{"a": ["\ude00\ud83d"]}'])
+def test_json_that_holds_half_of_a_surrogate_pair_is_refused(half: str, encoding: str) -> None:
+    with pytest.raises(FormatError, match=r"the message is not JSON: it holds half of a surrogate pair"):
+        Json().decode(half.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'"\xed\xa0\x80"',
+        b'{"a": "\xed\xa0\x80"}',
+        *('"\ud800"'.encode(one, "surrogatepass") for one in ("utf-16", "utf-32-le")),
+    ],
+)
+def test_json_whose_bytes_hold_half_of_a_surrogate_pair_is_refused(data: bytes) -> None:
+    with pytest.raises(FormatError, match=r"the message is not JSON: .*codec can't decode byte"):
+        Json().decode(data)
+
+
+@pytest.mark.parametrize("whole", [r'"\ud83d\ude00"', r'"\\ud83d"', r'"\n\u00e9"', '"\U0001f600"', r'"\ud7ff\ue000"'])
+def test_json_with_whole_characters_is_decoded(whole: str) -> None:
+    [text] = Json().decode(whole.encode())
+    assert Json().encode(make_tuple({"value": text})).decode() == json.dumps(text, ensure_ascii=False)
 
 
 def test_a_spout_has_the_outputs_of_its_format() -> None:

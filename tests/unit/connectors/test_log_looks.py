@@ -10,7 +10,8 @@ import pytest
 from tupletree.backoff import Backoff
 from tupletree.connectors import log_pump
 from tupletree.connectors.log_pump import Ends, Event, LogPump, PartitionLane, Read
-from tupletree.connectors.log_source import Bounds, LogRecord, LogSource
+from tupletree.connectors.log_source import Bounds, LogSource
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException
 from tupletree.testing import wait_until
 

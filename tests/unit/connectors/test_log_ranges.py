@@ -8,7 +8,8 @@ from collections import defaultdict
 import pytest
 
 from tupletree.connectors.log_ranges import RangeFollower
-from tupletree.connectors.log_source import Assigned, Bounds, DeletedError, LogRecord, LogSource, Records
+from tupletree.connectors.log_source import Assigned, Bounds, DeletedError, LogSource, Records
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tupletree.connectors.formats import FormatError, Text
+from tupletree.connectors.messages import SinkMessage
 from tupletree.connectors.mqtt import MqttBolt, MqttSpout
 from tupletree.connectors.mqtt_connection import Broker, filter_error, topic_error
-from tupletree.connectors.sinks import SinkMessage
 from tupletree.errors import UsageError
 from tupletree.testing import make_tuple
 
@@ -75,11 +75,11 @@ def test_topics_and_filters() -> None:
 
 def test_the_topic_of_each_tuple() -> None:
     bolt = MqttBolt("broker", lambda tup: tup["to"], Text())
-    assert bolt.message(make_tuple({"to": "a/b", "text": "x"})) == SinkMessage(b"x", topic="a/b")
+    assert bolt.message(make_tuple({"to": "a/b"}), b"x") == SinkMessage(b"x", topic="a/b")
     cases = (("a/#", "has a wildcard"), ("\ud83d", "cannot be written in UTF-8"), (7, "a topic is a text, not int"))
     for wrong, sentence in cases:
         with pytest.raises(FormatError, match=sentence):
-            bolt.message(make_tuple({"to": wrong, "text": "x"}))
+            bolt.message(make_tuple({"to": wrong}), b"x")
 
 
 def test_components_travel_and_keep_their_password_to_themselves() -> None:

@@ -112,6 +112,10 @@ def test_values_have_the_types_of_their_columns(kind: int, text: str, value: obj
     assert load(kind, None) is None
 
 
-@pytest.mark.parametrize("text", ["1" * 5000, "[" * 100_000 + "]" * 100_000], ids=["a long number", "deep"])
+@pytest.mark.parametrize(
+    "text",
+    ["1" * 5000, "[" * 100_000 + "]" * 100_000, r'["\ud800"]'],
+    ids=["a long number", "deep", "half a character"],
+)
 def test_json_that_python_cannot_read_stays_text(text: str) -> None:
     assert load(3802, text.encode()) == text

@@ -270,6 +270,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("connector", "name"), CASES)
 def test_a_wrong_argument_is_named(connector: Any, name: str) -> None:
     for value in OF_CLASS.get((connector, name)) or WRONG[name]:

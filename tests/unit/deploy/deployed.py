@@ -12,7 +12,7 @@ from tupletree._daemon.arguments import daemon_parser
 from tupletree.config import KEYS, load
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
-ROLES = ("nimbus", "supervisor", "acker")
+ROLES = ("nimbus", "supervisor", "acker", "drpc")
 HTTP_PORTS = {role: KEYS[f"{role}.http.port"].default for role in ROLES}
 GRPC_PORTS = {role: KEYS[f"{role}.port"].default for role in ROLES}
 SLOTS = KEYS["supervisor.slots.ports"].default

@@ -86,19 +86,25 @@ def wanted(*extras: str) -> list[str]:
 def test_every_package_of_the_image_is_pinned() -> None:
     lines = [line for line in (FOLDER / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     pinned = dict(line.split("==") for line in lines)
-    assert {name_of(one) for one in wanted("connect", "kafka", "redis", "postgres", "server")} <= set(pinned)
+    assert {
+        name_of(one) for one in wanted("connect", "kafka", "objectstore", "redis", "rocksdb", "postgres", "server")
+    } <= set(pinned)
 
 
 def test_the_image_without_spark_has_all_requirements_but_those_of_spark() -> None:
     lines = (FOLDER / "without-spark.txt").read_text().splitlines()
-    without = [one for one in wanted("kafka", "redis", "postgres", "server") if name_of(one) not in SPARK]
+    without = [
+        one
+        for one in wanted("kafka", "objectstore", "redis", "rocksdb", "postgres", "server")
+        if name_of(one) not in SPARK
+    ]
     assert [line for line in lines if not line.startswith("#")] == without
 
 
 @pytest.mark.parametrize(
     ("with_spark", "installed"),
     [
-        ("1", ["install --no-cache-dir .[connect,kafka,redis,postgres,server]"]),
+        ("1", ["install --no-cache-dir .[connect,kafka,objectstore,redis,rocksdb,postgres,server]"]),
         ("0", ["install --no-cache-dir -r without-spark.txt", "install --no-cache-dir --no-deps ."]),
     ],
 )
@@ -128,10 +134,11 @@ def test_compose_takes_the_file() -> None:
     compose_spec.ComposeSpecification.model_validate(json.loads(json.dumps(plain)))
 
 
-def test_compose_has_three_zookeepers_and_five_daemons() -> None:
+def test_compose_has_three_zookeepers_and_six_daemons() -> None:
     assert len(COMPOSE["services"]) - len(DAEMONS) == 3
     assert sorted(one["command"][0] for one in DAEMONS.values()) == [
         "acker",
+        "drpc",
         "nimbus",
         "nimbus",
         "supervisor",
@@ -152,6 +159,7 @@ def test_a_container_starts_its_daemon(name: str) -> None:
     assert refusal(conf) is None
     assert set(conf["zookeeper.servers"]) < set(COMPOSE["services"])
     assert set(conf["nimbus.seeds"]) < set(DAEMONS)
+    assert conf["drpc.servers"] == [name for name, one in DAEMONS.items() if one["command"] == ["drpc"]]
     assert set(service["depends_on"]) == set(conf["zookeeper.servers"])
     known = {*GRPC_PORTS.values(), *HTTP_PORTS.values()}
     assert {int(port.rpartition(":")[2]) for port in service.get("ports", ())} <= known

@@ -11,13 +11,20 @@ from deployed import DEPLOY, GRPC_PORTS, HTTP_PORTS, ROLES, SLOTS, check_command
 from tupletree._security.exposure import refusal
 from tupletree._sparkcluster.plan import ClusterSpec, check_master, spark_conf
 from tupletree.cli.cluster import up
+from tupletree.cli.metrics import push_command
+from tupletree.cli.pushing.addresses import parse_address
 from tupletree.config import load
 from tupletree.config.loading import load_explicit, parse_overrides
 
 FOLDER = DEPLOY / "kubernetes"
 VERSION = "1.30"
 KUSTOMIZATION = next(iter(documents(FOLDER / "kustomization.yaml")))
-MANIFESTS = [*KUSTOMIZATION["resources"], "secret.example.yaml", "spark-cluster.example.yaml"]
+MANIFESTS = [
+    *KUSTOMIZATION["resources"],
+    "secret.example.yaml",
+    "spark-cluster.example.yaml",
+    "metrics-push.example.yaml",
+]
 OBJECTS = [(name, one) for name in MANIFESTS for one in documents(FOLDER / name)]
 CONF = load(FOLDER / "tupletree.yaml", environ={})
 
@@ -88,10 +95,23 @@ def test_services_lead_to_the_daemons() -> None:
     for role in ROLES:
         assert {one["port"] for one in services[role]["ports"]} == {GRPC_PORTS[role], HTTP_PORTS[role]}
         assert services[role]["selector"] == workload(role)["spec"]["selector"]["matchLabels"]
-    for role in ("nimbus", "acker"):
+    for role in ("nimbus", "acker", "drpc"):
         assert workload(role)["spec"]["serviceName"] == role
-    replicas = workload("nimbus")["spec"]["replicas"]
-    assert CONF["nimbus.seeds"] == [f"nimbus-{number}.nimbus:{GRPC_PORTS['nimbus']}" for number in range(replicas)]
+    for role, key in (("nimbus", "nimbus.seeds"), ("drpc", "drpc.servers")):
+        replicas = workload(role)["spec"]["replicas"]
+        assert CONF[key] == [f"{role}-{number}.{role}:{GRPC_PORTS[role]}" for number in range(replicas)]
+
+
+def test_clients_reach_nimbus_and_the_drpc_servers() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for _, one in OBJECTS if one["kind"] == "NetworkPolicy"}
+    (names,) = policies["clients"]["podSelector"]["matchExpressions"]
+    assert names == {"key": "app.kubernetes.io/name", "operator": "In", "values": ["nimbus", "drpc"]}
+
+
+def test_prometheus_reads_every_daemon() -> None:
+    (monitor,) = [one["spec"] for _, one in OBJECTS if one["kind"] == "ServiceMonitor"]
+    (names,) = monitor["selector"]["matchExpressions"]
+    assert sorted(names["values"]) == sorted(ROLES)
 
 
 def test_an_acker_may_drain_before_its_pod_is_killed() -> None:
@@ -122,3 +142,12 @@ def test_the_driver_of_a_cluster_on_spark_is_started_as_the_command_line_says() 
     ports = [int(asked["spark.driver.port"]), int(asked["spark.driver.blockManager.port"])]
     assert [one["port"] for one in service["spec"]["ports"]] == ports
     assert service["spec"]["selector"] == workload("spark-cluster")["spec"]["template"]["metadata"]["labels"]
+
+
+def test_one_pod_sends_the_metrics() -> None:
+    arguments = container("metrics-push")["args"]
+    with push_command.make_context("push", arguments[2:]) as context:
+        assert arguments[:2] == ["metrics", "push"]
+        assert context.params["conf_path"] == "/etc/tupletree/tupletree.yaml"
+        assert parse_address(context.params["to"]).scheme == "otlp"
+    assert workload("metrics-push")["spec"]["replicas"] == 1

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from deployed import DEPLOY, ROLES, check_command
 
+from tupletree.cli.metrics import push_command
+from tupletree.cli.pushing.addresses import parse_address
 from tupletree.config import load
+from tupletree.supervisor.accounts import CAPABILITIES
+from tupletree.supervisor.cgroups import LEAF
 
 PROGRAM = "/opt/tupletree/bin/tupletree"
 
@@ -60,12 +64,50 @@ def test_a_supervisors_restart_leaves_its_workers_and_an_acker_has_time_to_drain
     assert int(acker["TimeoutStopSec"]) >= 3 * load(environ={})["topology.message.timeout.secs"]
 
 
+def test_the_drop_in_delegates_control_groups_and_starts_the_supervisor_in_a_child() -> None:
+    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(DEPLOY / "systemd" / "tupletree-supervisor.service.d" / "cgroups.conf")
+    service = parser["Service"]
+    assert (service["Delegate"], service["DelegateSubgroup"]) == ("cpu memory", LEAF)
+    assert service["ProtectControlGroups"] == "no", "the group's files are written"
+
+
+def test_the_unit_that_sends_metrics_runs_the_command_and_sends_a_last_time() -> None:
+    service = unit("metrics-push")["Service"]
+    program, *command = service["ExecStart"].split()
+    assert (program, command[:2]) == (PROGRAM, ["metrics", "push"])
+    with push_command.make_context("push", command[2:]) as context:
+        assert context.params["conf_path"] == "/etc/tupletree/client.yaml"
+        assert parse_address(context.params["to"]).scheme == "otlp"
+    assert (service["User"], service["KillSignal"], service["RestartPreventExitStatus"]) == (
+        "tupletree",
+        "SIGTERM",
+        "2",
+    )
+
+
+def test_what_a_supervisor_adds_to_run_workers_as_users_is_what_it_asks_for(tmp_path: Path) -> None:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    path = DEPLOY / "systemd" / "tupletree-supervisor-as-users.conf"
+    parser.read(path)
+    assert parser["Service"]["User"] == "root"
+    assert set(parser["Service"]["CapabilityBoundingSet"].split()) == CAPABILITIES.keys()
+    lines = [line.removeprefix("#   ") for line in path.read_text().splitlines() if line.startswith("#   ")]
+    own = tmp_path / "own.yaml"
+    own.write_text("\n".join(lines))
+    conf = load(own, environ={})
+    assert conf["supervisor.run.worker.as.user"] is True
+    assert conf["logs.dir"] == f"/var/log/{parser['Service']['LogsDirectory']}"
+
+
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="systemd-analyze not found: apt-get install systemd"
 )
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     copies = []
-    for role in ROLES:
+    for role in (*ROLES, "metrics-push"):
         copy = tmp_path / unit_path(role).name
         copy.write_text(unit_path(role).read_text().replace(PROGRAM, "/bin/true"))  # it must exist
         copies.append(str(copy))

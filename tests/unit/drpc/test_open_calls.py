@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tupletree.drpc.attempts import UnreadError
 from tupletree.drpc.linger import MAX_S, MIN_S, Linger
 from tupletree.drpc.open_calls import MAX_ARGS_BYTES, OpenCalls
-from tupletree.drpc.stream_state import StreamState, UnreadError
+from tupletree.drpc.stream_state import StreamState
 from tupletree.errors import OverloadedError, UnauthenticatedError, UnavailableError, UsageError
 from tupletree.v1 import drpc_pb2 as pb
 

@@ -64,6 +64,18 @@ def test_what_comes_after_the_end_is_ignored() -> None:
     assert requests.cancel("a") is None and requests.expire(100) == []
 
 
+def test_queued_requests_of_a_function_without_a_server_can_be_ended() -> None:
+    requests = served(room=1)
+    for id in "abc":
+        requests.execute(id, "f", "1", 10)
+    requests.execute("d", "g", "1", 10)
+    requests.assign("f")
+    assert requests.end_unserved("f", Kind.LOST, "why") == []
+    assert requests.disconnect(1, "it failed") == [Ended("a", "f", Kind.LOST, "it failed", 1)]
+    assert requests.end_unserved("f", Kind.LOST, "why") == [Ended(id, "f", Kind.LOST, "why") for id in "bc"]
+    assert requests.end_unserved("f", Kind.LOST, "why") == [] and len(requests) == 1
+
+
 def test_requests_given_back_are_the_next_for_others() -> None:
     requests = served()
     for id in "abc":

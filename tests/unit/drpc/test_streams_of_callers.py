@@ -12,6 +12,7 @@ import pytest
 from tupletree.drpc.requests import Kind
 from tupletree.drpc_server.call_stream import CallStream
 from tupletree.drpc_server.desk import Desk, ServingTask
+from tupletree.drpc_server.function_rights import FunctionRights
 from tupletree.errors import ProtocolError
 from tupletree.v1 import drpc_pb2 as pb
 
@@ -24,10 +25,10 @@ class Bench:
     """A desk with one stream, whose requests are put into a queue, and one task that serves ``f``."""
 
     def __init__(self) -> None:
-        self.desk = Desk(max_pending=10, timeout_s=60)
+        self.desk = Desk(max_pending=10, timeout_s=60, rights=FunctionRights({}))
         self.task: ServingTask = self.desk.connect("f", "t-1", 100, False)
         self.requests: asyncio.Queue[pb.CallRequest | None] = asyncio.Queue()
-        self.stream = CallStream(self.desk)
+        self.stream = CallStream(self.desk, None)
         self.reading = asyncio.create_task(self.stream.read(self._sent()))
 
     async def _sent(self) -> AsyncIterator[pb.CallRequest]:

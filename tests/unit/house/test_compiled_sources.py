@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,12 @@ def test_what_another_interpreter_compiled_from_these_sources_says_nothing_of_ou
 def test_every_definition_file_stands_beside_a_module_that_is_compiled() -> None:
     definitions = {path for folder in ("tupletree", "worker", "acker") for path in (ROOT / folder).rglob("*.pxd")}
     assert definitions == {_compiled.source_of(module).with_suffix(".pxd") for module in _compiled.MODULES}
+
+
+def test_every_definition_file_is_installed_since_without_one_nothing_compiled_is_used() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    data = project["tool"]["setuptools"]["package-data"]
+    assert [module for module in _compiled.MODULES if "*.pxd" not in data.get(module.rpartition(".")[0], [])] == []
 
 
 def test_daemons_are_told_to_run_plain_python_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
     assert status == 0, said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "statement", "link"),
     [

@@ -49,6 +49,7 @@ def faults(modules: dict[str, str]) -> list[str]:
     return [f"{name} imports {other}" for name in sorted(pure) for other in sorted(found[name] & (IMPURE | io))]
 
 
+@pytest.mark.long
 def test_pure_modules_import_nothing_that_does_io() -> None:
     modules = dict(sources())
     assert MARK in modules["tupletree.acker.ledger"]

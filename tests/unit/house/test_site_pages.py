@@ -24,6 +24,7 @@ PAGES = (
     "exactly-once.md",
     "errors.md",
     "guides/performance-tuning.md",
+    "guides/scheduling.md",
     "guides/deployment.md",
     "guides/sizing.md",
 )
@@ -95,7 +96,7 @@ def test_the_latency_budget_is_that_of_the_measurements() -> None:
 
 
 def test_the_gallery_lists_every_example_once() -> None:
-    linked = re.findall(r"\]\(\.\./examples/([\w.]+)\)", (DOCS / "examples.md").read_text())
+    linked = re.findall(r"\]\(\.\./examples/([\w.-]+)\)", (DOCS / "examples.md").read_text())
     programs = [path.name for path in (ROOT / "examples").glob("[a-z]*") if path.suffix == ".py" or path.is_dir()]
     assert sorted(linked) == sorted(programs)
 

@@ -12,10 +12,12 @@ import yaml
 
 from tupletree import config
 from tupletree.cli import version
+from tupletree.cli.list import command_with_reason
 from tupletree.cli.main import _ENTRIES, main
 from tupletree.cli.rebalance import shortfall
-from tupletree.cli.submit import topology_conf
+from tupletree.cli.submit import client_overrides, topology_conf
 from tupletree.client import TopologyRecord
+from tupletree.errors import ConfigError
 from tupletree.v1 import topology_pb2
 
 TOPOLOGY = """
@@ -333,6 +335,20 @@ def test_what_a_topology_file_brings_is_above_file_and_environment_and_below_the
         "topology.tasks": 4,
         "topology.flush.interval.ms": 5,
     }
+
+
+def test_the_command_line_of_a_submission_says_who_submits_where() -> None:
+    client = ("nimbus.seeds=a", "security.as.user=alice", "security.token.file=token", "tls.ca=ca.crt")
+    given = (*client, "topology.workers=2")
+    assert topology_conf({}, None, given) == {"topology.workers": 2}
+    assert client_overrides(given) == client
+    with pytest.raises(ConfigError, match=r"'security\.tokens' belongs to the cluster"):
+        topology_conf({}, None, ("security.tokens=true",))
+
+
+@pytest.mark.parametrize(("ready", "used", "command"), [(0, 0, "describe"), (1, 1, "describe"), (0, 1, "errors")])
+def test_the_list_names_the_command_that_knows_why_workers_are_missing(ready: int, used: int, command: str) -> None:
+    assert command_with_reason({"workers": 2, "workers_used": used, "workers_ready": ready}) == command
 
 
 def test_versions_are_counted_in_english() -> None:

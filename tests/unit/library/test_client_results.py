@@ -26,6 +26,7 @@ from tupletree.client import (
     SearchEnd,
     TaskStatus,
     TopologyRecord,
+    TopologySpec,
     TopologyStatus,
 )
 from tupletree.client.results.conversion import message_type
@@ -44,12 +45,18 @@ ENUMS: list[type[StrEnum]] = [
 
 RAW_ONLY = {  # pickled user code, which only a worker may load
     ComponentSpec: {"object"},
+    TopologySpec: {"worker_hooks"},
     InputSpec: {"custom"},
 }
 UNPACKED = {  # replies that a method of the client takes apart, with all their fields
     "SubmitReply": {"topology_id"},
     "TopologyReply": {"record"},
+    "BlobReply": {"blob"},
+    "DeleteBlobReply": set(),
+    "ListBlobsReply": {"blobs"},
+    "FetchBlobReply": {"record", "chunk"},
     "ListTopologiesReply": {"topologies"},
+    "ListPastTopologiesReply": {"topologies"},
     "RestartTopologyWorkerReply": set(),
     "GetConfigurationReply": {"conf_json", "address"},  # the address is that of ``leader``
     "ListLogsReply": {"files"},
@@ -57,9 +64,28 @@ UNPACKED = {  # replies that a method of the client takes apart, with all their 
     "DumpStacksReply": {"text"},
     "HoldCheckpointsReply": {"topology_id", "held", "quiet_age_s"},  # to a Held, of client/savepoint_pages.py
     "HeldCheckpoint": {"txid", "tasks", "versions", "refusal"},
+    "LocateStateReply": {"topology_id", "tasks", "places", "ticket", "valid_s"},  # to connections to workers
+    "StatePlace": {"host", "http_port", "worker_id", "indexes"},
     "ReadStateReply": {"tasks", "next", "topology_id"},  # to a StateAnswer
     "TaskState": {"index", "committed", "entries", "has_more"},
     "StateEntry": {"key", "value", "size"},
+    "MeasureStatesReply": {"topology_id", "tasks"},  # to ComponentStates
+    "TaskStateSize": {
+        "component",
+        "index",
+        "provider",
+        "committed",
+        "keys",
+        "bytes",
+        "precision",
+        "age_s",
+        "failure",
+        "write_refusal",
+        "largest",
+    },
+    "LargeEntry": {"key", "bytes"},
+    "WriteStateReply": {"tasks", "topology_id"},  # to a StateWrite
+    "StateWritten": {"index", "committed", "put", "deleted"},
 }
 INTERNAL = {  # replies to daemons, and what the client asks for itself
     "GetLeaderReply",
@@ -195,7 +221,11 @@ def test_a_result_is_an_immutable_value(kind: type[Any]) -> None:
     assert dataclasses.asdict(made)["raw"] == message
 
 
-OPTIONAL = {"TopologyRecord": ["pending", "previous", "earlier"], "PendingAction": ["update"]}
+OPTIONAL = {
+    "TopologyRecord": ["pending", "previous", "earlier", "autoscaled"],
+    "PendingAction": ["update", "autoscaled"],
+    "Autoscaling": ["next", "last"],
+}
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)

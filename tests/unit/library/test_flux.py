@@ -191,6 +191,19 @@ def test_properties_are_lines_of_names_and_values(tmp_path: Path) -> None:
         read_properties(tmp_path / "absent")
 
 
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("topology.wrokers: 2", "unknown configuration key 'topology.wrokers'; did you mean 'topology.workers'?"),
+        ("topology.workers: two", "configuration key 'topology.workers' takes a whole number of at least 1"),
+    ],
+)
+def test_a_mistake_in_the_configuration_has_its_line(place: Path, pair: str, said: str) -> None:
+    assert refusal(place, f"name: x\nspouts:\n{SPOUT}config:\n  own.key: 1\n  {pair}\n").startswith(
+        f"topology.yaml:6: {said}"
+    )
+
+
 def test_merge_keys_are_those_of_the_mapping_where_it_has_none(place: Path) -> None:
     found = load_flux(
         written(

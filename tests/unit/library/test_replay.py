@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,7 +79,7 @@ def test_messages_are_due_in_the_order_in_which_their_pauses_end(failures: list[
         popped = replay.pop_due(at_s)
         assert popped is not None and popped.due_s == at_s
         replay.done(popped)
-    assert replay.waiting == 0 and replay.pop_due(1000) is None and not lanes[1].live
+    assert replay.waiting == 0 and replay.pop_due(1000) is None and len(lanes[1]) == 0
 
 
 def test_the_last_attempt_is_what_a_class_of_ones_own_says() -> None:
@@ -151,12 +153,39 @@ def test_a_message_without_end_costs_nothing_for_the_later_ones_of_a_source_with
     poison = replay.begin(["poison"], "default")
     for number in range(1000):
         assert replay.done(replay.begin([number], "default"))
-    assert len(replay) == 1 and not replay.lane.positions
+    assert len(replay) == 1
     replay.reset()
     assert not replay.done(poison)
     first, second = (replay.begin([number], "default") for number in range(2))
     assert replay.done(second) and not replay.done(second) and len(replay) == 1
-    assert replay.done(first) and len(replay) == 0 and not replay.lane.positions
+    assert replay.done(first) and len(replay) == 0
+
+
+@given(st.randoms(use_true_random=False), st.booleans(), st.integers(1, 300))
+def test_a_lane_knows_its_position_whatever_ends_when_and_however_many_are_under_way(
+    random: Random, is_ordered: bool, most: int
+) -> None:
+    replay, lane = Replay(RETRY), Lane("start", is_ordered=is_ordered)
+    live: dict[int, Pending] = {}
+    positions: list[str | None] = []
+    for number in range(600):
+        position = random.choice([None, f"after {number}"])
+        positions.append(position)
+        live[number] = replay.begin([number], "default", position=position, lane=lane)
+        while len(live) > random.randrange(most):
+            oldest = random.random() < 0.3
+            ended = live.pop(min(live) if oldest else random.choice(list(live)))
+            assert ended.is_live() and replay.done(ended) and not replay.done(ended) and not ended.is_live()
+        first = min(live, default=number + 1)
+        assert all(one.is_live() for one in live.values())
+        if is_ordered:
+            known = [position for position in positions[:first] if position is not None]
+            assert (lane.finished, len(lane)) == (first, number + 1 - first)
+            assert lane.position == (known[-1] if known else "start")
+        else:
+            assert (lane.position, len(lane)) == ("start", len(live))
+    lane.end()
+    assert len(lane) == 0 and not any(replay.done(one) or one.is_live() for one in live.values())
 
 
 def test_lanes_have_positions_of_their_own_and_end_alone() -> None:

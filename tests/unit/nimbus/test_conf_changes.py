@@ -33,6 +33,7 @@ from tupletree.nimbus.rpc_replies import shown
 from tupletree.v1 import topology_pb2 as pb
 
 PENDING = "topology.max.spout.pending"
+SHARDS = "topology.acker.executors"
 TIMEOUT = "topology.message.timeout.secs"
 TICKS = "topology.tick.tuple.freq.secs"
 INTERVAL = "topology.state.checkpoint.interval.ms"
@@ -101,6 +102,27 @@ def test_another_key_waits_for_a_restart_and_is_then_what_workers_start_with() -
     assert dict(after.submitted_conf) == {TIMEOUT: "40", "my.key": "1"}
     assert rebalanced(changed(after, TIMEOUT, "my.key")) == before
     assert changed(after, topology_message_timeout_secs=60) == after
+
+
+def test_another_number_of_shards_begins_with_the_restart() -> None:
+    before = record(acker_shards=2)
+    waits = changed(before, topology_acker_executors=7)
+    assert waits.acker_shards == 2
+    after = rebalanced(waits)
+    assert after.acker_shards == 7
+    assert rebalanced(changed(after, topology_message_timeout_secs=60)).acker_shards == 7
+    assert rebalanced(changed(after, SHARDS)) == before
+    for asked, sentence in ((0, r"tracks its tuples, and .* 0 would go on without"), (2001, r"the limit is 2000")):
+        with pytest.raises(UsageError, match=sentence):
+            changed(before, topology_acker_executors=asked)
+    with pytest.raises(UsageError, match=r"does not track its tuples, and .* 1 would go on with ackers"):
+        changed(record(), topology_acker_executors=1)
+
+
+def test_shards_that_follow_the_workers_follow_those_of_a_rebalance_that_waits_too() -> None:
+    fixed = rebalanced(changed(record(acker_shards=2), topology_acker_executors=7))
+    waits = ask(fixed, Rebalance(0, 5, {}), 100)
+    assert rebalanced(changed(waits, topology_acker_executors=None)).acker_shards == 5
 
 
 def test_a_key_that_was_not_set_is_gone_when_it_is_unset() -> None:

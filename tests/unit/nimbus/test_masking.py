@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tupletree.config import defaults
@@ -24,6 +26,9 @@ def test_nothing_is_hidden_in_the_defaults() -> None:
         "topology.api_key",
         "storm.zookeeper.auth.payload",
         "tls.passphrase",
+        "account_key",
+        "sas_key",
+        "service_account_key",
     ],
 )
 def test_what_is_called_a_secret_is_hidden_at_any_depth(name: str) -> None:
@@ -39,6 +44,11 @@ def test_passwords_within_values_are_hidden() -> None:
         "url": f"postgresql://ada:{MASK}@db:5432/words"
     }
     assert masked({"dsn": "host=db password=hunter2 user=ada"}) == {"dsn": f"host=db password={MASK} user=ada"}
+    given = json.dumps({"jedisPoolConfig": {"password": 'hunter2"\\', "host": "db"}})
+    assert masked({"config": given}) == {"config": json.dumps({"jedisPoolConfig": {"password": MASK, "host": "db"}})}
+    options = {name: "hunter2" for name in ("access_key_id", "account_key", "sas_key", "service_account_key")}
+    shown = masked({"config": json.dumps({"storage_options": options})})["config"]
+    assert json.loads(shown)["storage_options"] == dict.fromkeys(options, MASK)
 
 
 def test_places_times_and_what_is_unset_are_shown() -> None:

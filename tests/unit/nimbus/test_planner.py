@@ -8,16 +8,17 @@ from planner_snapshots import NOW, applied, cluster, record, settled, supervisor
 
 from tupletree._coord.versioned import Versioned
 from tupletree.nimbus.leader import lifecycle
+from tupletree.nimbus.leader.history import past_topology
 from tupletree.nimbus.leader.planner import (
     Failure,
     Remove,
     Update,
     decide,
     placement_of,
-    unscheduled,
 )
 from tupletree.nimbus.leader.scheduler import Slot
 from tupletree.nimbus.leader.shard_placement import Acker
+from tupletree.nimbus.leader.unscheduled import unscheduled
 
 
 def test_a_new_topology_gets_slots_shards_and_version_one() -> None:
@@ -78,8 +79,10 @@ def test_a_killed_topology_is_left_alone_until_it_is_due_and_removed_then() -> N
     waiting = replace(before, records={killed.id: Versioned(killed, 1)}, dead=frozenset({("wc-1-1", Slot("a", 1))}))
     assert decide(waiting) == []
     (change,) = decide(replace(waiting, now_unix_s=NOW + 10))
-    assert change == Remove("wc-1-1", 1, "Topology 'wc' is removed after its kill.")
-    assert decide(replace(waiting, drained=frozenset({"wc-1-1"}))) == [change]
+    past = past_topology(killed, before.assignments["wc-1-1"].value, NOW + 10)
+    assert change == Remove("wc-1-1", 1, "Topology 'wc' is removed after its kill.", past)
+    (drained,) = decide(replace(waiting, drained=frozenset({"wc-1-1"})))
+    assert drained == replace(change, past=past_topology(killed, before.assignments["wc-1-1"].value, NOW))
     assert decide(replace(before, drained=frozenset({"wc-1-1"}))) == []
 
 

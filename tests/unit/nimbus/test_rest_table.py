@@ -46,7 +46,7 @@ def test_the_right_that_openapi_names_is_the_right_that_is_enforced(endpoint: En
     assert said.endswith(f": {Right[right.upper()].value}.")
     assert is_allowed(endpoint, "stranger", "metrics") == (right == "metrics")
     assert is_allowed(endpoint, "stranger", "submit") == (right == "known")
-    assert is_allowed(endpoint, "stranger", "read") == (right not in {"change", "admin"})
+    assert is_allowed(endpoint, "stranger", "read") == (right not in {"change", "write_state", "admin"})
     assert is_allowed(endpoint, "friend", "submit") == (right == "known" or " on the topology" in said)
 
 

@@ -49,6 +49,7 @@ def plain(holders: dict[int, Holder]) -> TaskStats:
     return total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_a_sum_is_always_that_of_what_the_tasks_reported_last(seed: int) -> None:
     rng = random.Random(seed)

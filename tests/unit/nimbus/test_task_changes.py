@@ -82,7 +82,11 @@ def test_a_state_provider_of_the_whole_cluster_counts_unless_the_topology_names_
     ("component", "conf", "sentence"),
     [
         ("count", {}, "component 'count' keeps its state in the memory of its workers"),
-        ("count", {"topology.state.provider": "memory"}, "choose another topology.state.provider, such as sqlite"),
+        (
+            "count",
+            {"topology.state.provider": "memory"},
+            'such as sqlite with topology.state.provider.config {"directory": "/var/lib/states"}',
+        ),
         (
             "shuffled",
             SQLITE,

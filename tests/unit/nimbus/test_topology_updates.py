@@ -181,7 +181,6 @@ def spouts(**fields: Any) -> Topology:
         (words(), MEMORY, 'has topology.state.provider "sqlite", and an update cannot make it "memory"'),
         (words(), {"topology.state.id": "other"}, "the states and checkpoints that are stored lie under the id"),
         (words(), {"topology.state.checkpoint.aligned": True}, "the guarantee of a topology is settled at submission"),
-        (words(), {"topology.acker.executors": 3}, "tuple trees in flight belong to a shard by the number of shards"),
     ],
 )
 def test_what_cannot_go_on_is_refused_with_the_reason(
@@ -191,6 +190,14 @@ def test_what_cannot_go_on_is_refused_with_the_reason(
     with pytest.raises(UsageError) as refused:
         version_from(record, FIRST, submission(topology, **conf))
     assert sentence in str(refused.value)
+
+
+def test_an_update_may_have_another_number_of_shards_and_a_rollback_puts_it_back() -> None:
+    record = submitted(FIRST)
+    version = version_from(record, FIRST, submission(words(), **{"topology.acker.executors": 9}))
+    after = updated(record, version, 1.0)
+    assert (record.acker_shards, after.acker_shards) == (record.workers, 9)
+    assert updated(after, after.previous, 0.0).acker_shards == record.workers
 
 
 def test_a_rollback_withdraws_an_update_that_waits_and_goes_back_otherwise() -> None:

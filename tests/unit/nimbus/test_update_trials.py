@@ -7,7 +7,7 @@ from typing import Any
 from updates_scene import FIRST, SECOND, on_trial, submitted, version_from
 
 from tupletree.nimbus.leader.lifecycle import ACTIVE, Kill, ask, failed_update, rebalanced
-from tupletree.nimbus.leader.update_trials import MAX_TRIAL_S, outcome
+from tupletree.nimbus.leader.update_trials import MAX_TRIAL_S, PlacedSince, outcome
 from tupletree.nimbus.updates import Rollback, Update, version_of, versions_of
 from tupletree.v1 import topology_pb2 as pb
 
@@ -42,10 +42,25 @@ def test_an_update_whose_worker_cannot_start_is_taken_back() -> None:
 
 def test_a_new_leader_lets_the_workers_report_first() -> None:
     record = on_trial(100)
-    assert outcome(record, False, [error()], 1009, leads_since_unix_s=1000) is None
-    assert outcome(record, True, [error()], 1009, leads_since_unix_s=1000) is not None
-    assert outcome(record, False, [], 1000 + MAX_TRIAL_S, leads_since_unix_s=1000) is None
-    assert outcome(record, False, [], 1001 + MAX_TRIAL_S, leads_since_unix_s=1000) is not None
+    assert outcome(record, False, [error()], 1009, since_unix_s=1000) is None
+    assert outcome(record, True, [error()], 1009, since_unix_s=1000) is not None
+    assert outcome(record, False, [], 1000 + MAX_TRIAL_S, since_unix_s=1000) is None
+    assert outcome(record, False, [], 1001 + MAX_TRIAL_S, since_unix_s=1000) is not None
+
+
+def test_an_update_without_places_is_not_at_fault() -> None:
+    """A more important topology has its places, for longer than a trial takes."""
+    record, placed = on_trial(100), PlacedSince()
+    back_unix_s = 150 + 2 * MAX_TRIAL_S
+    for now_unix_s, is_placed in ((110.0, True), (150.0, False), (back_unix_s, False), (back_unix_s + 1, True)):
+        since = placed.look(record.id, is_placed, now_unix_s, 50)
+        assert outcome(record, False, [], now_unix_s, since) is None
+    since = placed.look(record.id, True, back_unix_s + MAX_TRIAL_S + 1, 50)
+    assert since == back_unix_s
+    end = outcome(record, False, [], back_unix_s + MAX_TRIAL_S + 1, since)
+    assert end is not None and end.fault == "its workers were not ready after 600 s"
+    placed.keep([])
+    assert placed.look(record.id, True, back_unix_s, 50) == 50
 
 
 def test_a_rollback_in_the_trial_leaves_the_way_back_as_it_was() -> None:

@@ -14,6 +14,7 @@ from cryptography import x509
 
 from tupletree._security.current import Security, daemon_keyring, worker_conf
 from tupletree._security.files import read_secret
+from tupletree._security.rights import ROLES
 from tupletree._security.tls import Tls
 from tupletree.cli.main import main
 from tupletree.errors import ConfigError
@@ -37,13 +38,14 @@ def test_the_keys_and_the_secret_are_their_owner_s_alone(run: Any, tmp_path: Pat
     assert modes == {
         "ca.key": 0o600, "ca.crt": 0o644, "cluster.key": 0o600, "cluster.crt": 0o644,
         "client.key": 0o600, "client.crt": 0o644, "secret": 0o600,
+        "worker.key": 0o600, "worker.crt": 0o644,
     }  # fmt: skip
 
 
 def test_what_is_there_stays_and_hosts_are_added(run: Any, tmp_path: Path) -> None:
     directory = str(tmp_path)
     made = [json.loads(run("certs", directory, "--json", *more)[1])["made"] for more in ((), (), ("--host", "n2"))]
-    assert made[0] and made[1] == [] and made[2] == ["cluster.crt"]
+    assert made[0] and made[1] == [] and made[2] == ["cluster.crt", "worker.crt"]
     last = json.loads(run("certs", directory, "--json")[1])
     assert (last["made"], last["hosts"]) == ([], ["localhost", "127.0.0.1", "::1", "n2"])
 
@@ -53,7 +55,7 @@ def test_renewed_certificates_keep_their_keys(run: Any, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     run("certs", str(tmp_path), "--renew", "--days", "90")
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert {name for name in before if before[name] != after[name]} == {"cluster.crt", "client.crt"}
+    assert {name for name in before if before[name] != after[name]} == {"cluster.crt", "worker.crt", "client.crt"}
     ends = x509.load_pem_x509_certificate(after["cluster.crt"]).not_valid_after_utc
     assert 89 <= (ends - datetime.now(UTC)).days <= 90
 
@@ -105,6 +107,15 @@ def test_a_token_is_issued_with_the_secret_and_shown(run: Any, tmp_path: Path) -
     (tmp_path / "secret").write_text("x" * 64)
     status, text, _ = run("token", "show", token, *secret)
     assert status == 1 and "not signed with this cluster's secret" in text
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_can_be_issued(run: Any, tmp_path: Path, role: str) -> None:
+    run("certs", str(tmp_path))
+    secret = ("-c", f"security.secret.file={tmp_path}/secret")
+    status, text, _ = run("token", "issue", "--user", "web", "--role", role, *secret)
+    assert status == 0
+    assert json.loads(run("token", "show", text.strip(), "--json", *secret)[1])["roles"] == [role]
 
 
 @pytest.mark.parametrize(

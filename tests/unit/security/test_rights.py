@@ -48,6 +48,7 @@ ALLOWED: dict[Right, set[str]] = {
     | ADMINISTRATORS,
     Right.READ: USERS - {"stranger", "stranger without roles", "caller of functions"},
     Right.CHANGE: {"owner", "in topology.users", "daemon", *ADMINISTRATORS},
+    Right.WRITE_STATE: {"owner", "in topology.users", *ADMINISTRATORS},
     Right.ADMIN: ADMINISTRATORS,
     Right.DAEMON: {"daemon"},
     Right.WORKER: {"worker"},
@@ -123,7 +124,11 @@ def test_every_path_that_changes_something_is_audited_and_takes_the_right_to() -
     posts = [one.row for one in ENDPOINTS if one.method == "POST"]
     assert posts
     assert all(row.mutates for row in posts)
-    assert {(row.right, row.by) for row in posts} == {(Right.CHANGE, "id"), (Right.ADMIN, "")}
+    assert {(row.right, row.by) for row in posts} == {
+        (Right.CHANGE, "id"),
+        (Right.WRITE_STATE, "id"),
+        (Right.ADMIN, ""),
+    }
 
 
 def test_a_reader_of_everything_is_who_may_read_what_belongs_to_no_topology() -> None:
@@ -152,4 +157,5 @@ def test_what_is_open_to_all_says_nothing_of_topologies() -> None:
     assert {name for name, row in CALLS.items() if row.right is Right.OPEN} == {
         f"/grpc.health.v1.Health/{method}" for method in ("Check", "Watch", "List")
     }
-    assert {path for path, row in PAGES.items() if row.right is Right.OPEN} == {"/healthz", "/readyz"}
+    with_a_ticket = "/states/questions"
+    assert {path for path, row in PAGES.items() if row.right is Right.OPEN} == {"/healthz", "/readyz", with_a_ticket}

@@ -12,10 +12,16 @@ import pytest
 from tupletree import config
 from tupletree.component import TopologyContext
 from tupletree.errors import ConfigError, UsageError
-from tupletree.state import KeyValueState, MemoryStateProvider, SqliteStateProvider, StateProvider
+from tupletree.state import (
+    KeyValueState,
+    MemoryStateProvider,
+    RocksDBStateProvider,
+    SqliteStateProvider,
+    StateProvider,
+)
 from tupletree.state.memory import MemoryBackend
 from tupletree.state.options import BUILT_IN_OPTIONS, parsed
-from tupletree.state.providers import BUILT_IN, check_provider, open_state
+from tupletree.state.providers import BUILT_IN, bulk_opener, check_provider, open_state
 
 
 def conf_of(provider: Any, provider_config: Any = None) -> dict[str, Any]:
@@ -59,6 +65,30 @@ class DemandingProvider(MemoryStateProvider):
 
     def __init__(self, url: str) -> None:
         super().__init__()
+
+
+class SecretProvider(RocksDBStateProvider):
+    """Stores what nobody else can read."""
+
+    def new_state(self, namespace: str, conf: Mapping[str, Any], context: TopologyContext) -> KeyValueState[Any, Any]:
+        raise NotImplementedError
+
+
+class NamedProvider(RocksDBStateProvider):
+    """Stores what its parent does."""
+
+
+def test_only_a_class_that_opens_states_as_they_are_stored_opens_them_in_bulk(tmp_path: Path) -> None:
+    places = {"shared": str(tmp_path), "directory": str(tmp_path / "copies")}
+    for name, opens in {
+        "rocksdb": True,
+        f"{__name__}:NamedProvider": True,
+        f"{__name__}:SecretProvider": False,
+    }.items():
+        assert (bulk_opener(conf_of(name, places)) is not None) is opens
+    assert bulk_opener(conf_of("sqlite", {"directory": str(tmp_path)})) is None
+    with pytest.raises(ConfigError, match=r"rocksdb"):
+        bulk_opener(conf_of("rocksdb"))
 
 
 def test_every_built_in_provider_has_options() -> None:
@@ -144,6 +174,17 @@ def test_what_can_be_no_provider_is_refused(name: Any) -> None:
         ("redis", {"url": "x", "timeout_s": 0}, "takes a number of at least 0.01, not 0"),
         ("redis", {"url": "x", "timeout_s": True}, "takes a number of at least 0.01, not True"),
         ("redis", {"url": "x", "timeout_s": float("nan")}, "takes a number of at least 0.01, not nan"),
+        ("redis", {"keySerializerClass": "org.x.Keys"}, "'keySerializerClass' names a class of Java: leave it out"),
+        ("redis", {"jedisClusterConfig": {"nodes": ["x:1"]}}, "is a Redis Cluster, which provider 'redis' cannot use"),
+        ("redis", {"jedisPoolConfig": {}, "url": "redis://x"}, "has 'url' beside 'jedisPoolConfig': write one of them"),
+        ("redis", {"jedisPoolConfig": "x:6379"}, "'jedisPoolConfig' takes a mapping, not 'x:6379'"),
+        ("redis", {"jedisPoolConfig": {"hots": "x"}}, "of 'jedisPoolConfig' has no key 'hots'; did you mean 'host'"),
+        (
+            "redis",
+            {"jedisPoolConfig": {"port": 70000}},
+            "takes a whole number of at least 1 and at most 65535, not 70000",
+        ),
+        ("redis", {"keyClass": "java.lang.String"}, "provider 'redis' needs 'url', a string that is not empty"),
         ("memory", {"cache_entries": 0.5}, "takes a whole number of at least 1, not 0.5"),
         ("memory", {"cache_entries": 0}, "takes a whole number of at least 1, not 0"),
         ("memory", {"cache_entries": None}, "takes a whole number of at least 1, not None"),
@@ -165,6 +206,26 @@ def test_what_is_not_given_has_its_default() -> None:
         "timeout_s": 1,
         "cache_entries": 1_000_000,
     }
+
+
+@pytest.mark.parametrize(
+    ("pool", "url"),
+    [
+        ({}, "redis://localhost:6379/0"),
+        ({"host": "::1", "port": 7000, "database": 2, "password": None}, "redis://[::1]:7000/2"),
+        ({"host": "db", "password": "a:b@c/d"}, "redis://:a%3Ab%40c%2Fd@db:6379/0"),
+    ],
+)
+def test_the_options_of_storm_for_redis_are_an_address_and_a_time(pool: dict[str, Any], url: str) -> None:
+    given = {"jedisPoolConfig": {**pool, "timeout": 1500}, "keyClass": "java.lang.String", "prefix": "p"}
+    assert parsed("redis", given) == {"url": url, "prefix": "p", "timeout_s": 1.5, "cache_entries": 1_000_000}
+    check_provider(conf_of("org.apache.storm.redis.state.RedisKeyValueStateProvider", given))
+
+
+def test_another_provider_of_storm_is_told_that_it_is_java() -> None:
+    name = "org.apache.storm.state.InMemoryKeyValueStateProvider"
+    with pytest.raises(ConfigError, match=rf"^topology\.state\.provider: '{name}' is a class of Java: write memory, "):
+        check_provider(conf_of(name))
 
 
 def test_a_backend_that_nobody_prepared_for_says_so() -> None:

@@ -92,7 +92,7 @@ def test_what_another_program_wrote_goes_with_either_guarantee_and_any_number_of
     [
         (TAKEN, spec(), {"topology.state.checkpoint.aligned": False}, "aligned to true, so that the guarantee stays"),
         (replace(TAKEN, aligned=False), spec(), {}, "the savepoint was taken at least once, without"),
-        (TAKEN, spec(), {"topology.state.provider": None}, "in the memory of its workers, which a savepoint cannot be"),
+        (TAKEN, spec(), {"topology.state.provider": None}, 'such as sqlite with topology.state.provider.config {"dir'),
         (with_count(kind="spout"), spec(), {}, "component 'count' is a spout in the savepoint, and a bolt in the"),
         (TAKEN, spec(Sessions()), {}, "has stored what a StatefulBolt stores, which a KeyedProcess cannot read"),
         (with_count(state_version=3), spec(Versioned()), {}, "by its state_version 3, and the topology has state_ver"),

@@ -24,16 +24,19 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.client.results.state import UnknownValue, answer_of
 from tupletree.client.states import _parts
 from tupletree.errors import ProtocolError, UnavailableError, UsageError
-from tupletree.nimbus.state_queries import MAX_REPLY_BYTES, fault_of, fitting, workers_of
+from tupletree.nimbus.state_queries import workers_of
 from tupletree.nimbus.web import states
 from tupletree.nimbus.web.requests import ApiCall
 from tupletree.state.answers import (
+    MAX_REPLY_BYTES,
     Budget,
     TaskAnswer,
     check_keys,
     check_limit,
     decode_key,
     encode_key,
+    fault_of,
+    fitting,
     message_of,
     parse_position,
     position,
@@ -272,13 +275,13 @@ NOT_IN_ORDER = "has more entries than were asked for, or not in the order of the
 def test_an_answer_of_a_worker_is_checked(asked: dict[str, Any], entries: list[bytes], fault: str) -> None:
     request = worker_pb2.ReadTaskStatesRequest(**{"indexes": [0], **asked})
     task = pb.TaskState(entries=[pb.StateEntry(key=key, value=b"\1", size=1) for key in entries])
-    assert fault_of(worker_pb2.ReadTaskStatesReply(tasks=[task]), request) == fault
+    assert fault_of([task], request) == fault
 
 
 def test_an_answer_of_a_worker_has_bounded_bytes() -> None:
     request = worker_pb2.ReadTaskStatesRequest(indexes=[0], limit=5)
     task = pb.TaskState(entries=[pb.StateEntry(key=b"k", value=bytes(MAX_REPLY_BYTES))])
-    assert fault_of(worker_pb2.ReadTaskStatesReply(tasks=[task]), request).startswith("has 16,000,001 bytes of keys")
+    assert fault_of([task], request).startswith("has 16,000,001 bytes of keys")
 
 
 def test_many_keys_are_several_questions() -> None:

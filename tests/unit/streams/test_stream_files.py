@@ -41,6 +41,7 @@ def test_a_line_that_fails_is_read_again_before_the_end(files: Path) -> None:
     assert sorted(lines.collect(1_000, seconds=0)) == sorted(LINES)
 
 
+@pytest.mark.long
 def test_the_last_window_of_a_file_that_is_read_earlier_is_not_late_for_a_join(tmp_path: Path) -> None:
     """Its tasks have nothing to come, but have a result that is still to come."""
     second = timedelta(seconds=1)
@@ -75,6 +76,7 @@ def test_files_that_may_grow_have_no_end(files: Path) -> None:
         assert not cluster.is_at_end("t")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("are_complete", [True, False])
 def test_a_pattern_without_files_is_reported_until_one_matches(tmp_path: Path, are_complete: bool) -> None:
     builder = StreamBuilder()

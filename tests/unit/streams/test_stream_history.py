@@ -184,6 +184,7 @@ def test_a_join_with_a_table_that_has_a_history_needs_one(tmp_path: Path) -> Non
         clicks.join_table(table, lambda click, n: n, versioned=True, history=history)
 
 
+@pytest.mark.long
 def test_crashes_between_any_two_steps_neither_lose_nor_repeat_a_history(tmp_path: Path) -> None:
     rows = [{"word": word, "n": n} for word, n in Counter(WORDS[:150]).items()]
     history = ParquetHistory(written(tmp_path, rows), key="word", value="n")

@@ -127,6 +127,7 @@ drawn_sales = st.lists(st.builds(Sale, st.sampled_from("ab"), st.integers(0, 9))
 drawn_refunds = st.lists(st.builds(Refund, st.sampled_from("ab"), st.sampled_from("xy")), max_size=9)
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(drawn_sales, drawn_refunds, st.sampled_from([1, 2]))
 def test_streams_of_several_types_are_merged_and_told_apart(

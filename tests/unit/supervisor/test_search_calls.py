@@ -23,7 +23,9 @@ def service_of(logs_dir: Path) -> SupervisorService:
     directory = logs_dir / "words-1-5" / "6700"
     directory.mkdir(parents=True)
     (directory / "worker.log").write_text("a line\n" * 10)
-    return SupervisorService("s1", Slots([], Limits(), lambda *_: None), EpochFence(), lambda: None, str(logs_dir))
+    return SupervisorService(
+        "s1", "127.0.0.1", Slots([], Limits(), lambda *_: None), EpochFence(), lambda: None, str(logs_dir)
+    )
 
 
 def test_so_many_read_logs_at_the_same_time_and_no_more(tmp_path: Path) -> None:

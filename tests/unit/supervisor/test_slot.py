@@ -19,8 +19,6 @@ from tupletree.supervisor.slot import (
     Starting,
     State,
     Stopping,
-    bundles_in_use,
-    knows,
     live_worker,
     next_deadline_s,
     state_name,
@@ -38,6 +36,7 @@ from tupletree.supervisor.slot_events import (
     Launch,
     LaunchFailed,
     Localize,
+    MemoryExceeded,
     Overslept,
     PutPresence,
     RemovePresence,
@@ -52,6 +51,7 @@ from tupletree.supervisor.slot_events import (
     WorkerExited,
     WorkerLaunched,
 )
+from tupletree.supervisor.slot_queries import knows, works_of
 
 A = LocalAssignment("a", "sha-a", 1, "{}", ((1, 2),))
 A_REBALANCED = replace(A, executors=((1, 1),))
@@ -189,6 +189,15 @@ TABLE: list[tuple[str, Slot, Event, State, list[Effect]]] = [
     ("other work", slot(running()), Assigned(B), stopping(), [Terminate(W)]),
     ("other executors", slot(running()), Assigned(A_REBALANCED), stopping(), [Terminate(W)]),
     ("no work", slot(running()), Assigned(None), stopping(), [Terminate(W)]),
+    (
+        "beyond its memory",
+        slot(running(), deaths=1),
+        MemoryExceeded("w1", "it uses 2 MB"),
+        Stopping(A, W, StopReason.MEMORY, NOW, 1.0, "it uses 2 MB"),
+        [Terminate(W), ReportError(A, "the worker on port 6700 is restarted: it uses 2 MB")],
+    ),
+    ("beyond its memory, of an earlier worker", slot(running()), MemoryExceeded("w0", "it uses"), running(), []),
+    ("beyond its memory while it stops", slot(stopping()), MemoryExceeded("w1", "it uses"), stopping(), []),
     (
         "restart requested",
         slot(running(), deaths=4),
@@ -344,6 +353,6 @@ def test_what_others_see_of_a_slot(
     assert not knows(one, "w9")
 
 
-def test_the_bundles_in_use_are_the_present_and_the_next() -> None:
-    assert bundles_in_use(slot(stopping(), B)) == {"sha-a", "sha-b"}
-    assert bundles_in_use(slot(Empty(), None)) == frozenset()
+def test_the_works_of_a_slot_are_the_next_and_the_present() -> None:
+    assert works_of(slot(stopping(), B)) == [B, A]
+    assert works_of(slot(Empty(), None)) == []

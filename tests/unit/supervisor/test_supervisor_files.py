@@ -81,10 +81,12 @@ def test_a_process_that_nobody_could_watch_does_not_stay(tmp_path: Path, monkeyp
     """As where the supervisor has no file descriptor left."""
 
     def refuse(pid: int, flags: int = 0) -> int:
-        wait_until(lambda: find_by_argument("600.25") == pid, what="its arguments can be read, right after exec")
+        wait_until(
+            lambda: find_by_argument("600.25", os.getuid()) == pid, what="its arguments can be read, right after exec"
+        )
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
     with pytest.raises(OSError, match="Too many open files"):
         WorkerProcess.launch(["sleep", "600.25"], "/", dict(os.environ), str(tmp_path / "out"))
-    assert find_by_argument("600.25") is None
+    assert find_by_argument("600.25", os.getuid()) is None

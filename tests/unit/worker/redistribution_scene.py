@@ -20,7 +20,8 @@ from tupletree.component import TopologyContext
 from tupletree.state import StateProvider
 from tupletree.state.buffered import BufferedState
 from tupletree.state.memory import MemoryBackend, Namespace
-from tupletree.worker.checkpoint.redistribution import Part, redistribute
+from tupletree.worker.checkpoint.contents import Part
+from tupletree.worker.checkpoint.redistribution import redistribute
 from tupletree.worker.checkpoint.restoring import restore
 
 ID = "words"
@@ -41,6 +42,7 @@ class World:
     open: int = 0  # states
     most_open: int = 0
     is_after: bool = False  # it dies after the request has taken effect, not before
+    conf: dict[str, Any] = field(default_factory=dict)  # more configuration
 
     def request(self, perform: Callable[[], Any]) -> Any:
         if self.left is None:
@@ -143,7 +145,7 @@ def opened(
     bundle_dir: str = "",
 ) -> tuple[CheckpointSpout, Reports]:
     """Return the checkpoint spout of a new process. ``bundle_dir``: with the savepoint ``kept``; "": there is none."""
-    conf = {**CONF, SAVEPOINT: "kept"} if bundle_dir else CONF
+    conf = {**CONF, **world.conf, **({SAVEPOINT: "kept"} if bundle_dir else {})}
     tasks = {"$checkpointspout": [first_task], **{name: list(range(10, 10 + count)) for name, count in counts.items()}}
 
     def load(name: str) -> Part:
@@ -157,6 +159,12 @@ def opened(
     reports = Reports()
     spout.open(conf, context("$checkpointspout", tasks, conf), reports)  # type: ignore[arg-type]
     return spout, reports
+
+
+def part_of(components: Mapping[str, Any], counts: Mapping[str, int], name: str) -> Part:
+    """A component with so many tasks, whose entries belong to the task of their word."""
+    tasks = {one: list(range(10, 10 + count)) for one, count in counts.items()}
+    return Part(components[name], context(name, tasks), [["word"]])
 
 
 def begin_with_crashes(

@@ -250,7 +250,7 @@ def test_a_participant_in_aligned_checkpoints_hears_of_such_messages_at_once() -
     hand = driven(spout)
     task = task_of(hand)
     task.tell_acked = lambda msg_id: heard.append(("ack", msg_id))
-    task.tell_failed = lambda msg_id: heard.append(("fail", msg_id))
+    task.tell_failed = lambda msg_id, _reason: heard.append(("fail", msg_id))
     poll(hand)
     task.collector.fail_message(2, FailedException("no"))
     assert list(heard) == [("ack", 0), ("fail", 2)]

@@ -128,8 +128,8 @@ def test_news_does_not_wait_behind_items_and_counts_for_nothing() -> None:
     inbox = Inbox([1], 1, Gate(lambda: None))
     inbox.put("rows", 5)
     inbox.put_news("news")
-    assert (inbox.rows, inbox.has_news, bool(inbox)) == (5, True, True)
-    assert (inbox.pop_news(), inbox.pop_news(), inbox.has_news) == ("news", None, False)
+    assert (inbox.rows, list(inbox.news), bool(inbox)) == (5, ["news"], True)
+    assert (inbox.pop_news(), inbox.pop_news(), list(inbox.news)) == ("news", None, [])
     assert inbox.pop() == "rows"
     assert not inbox
 

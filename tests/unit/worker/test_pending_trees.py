@@ -197,6 +197,7 @@ print("grown", len(trees))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("burst", [1, FIRST_ROOM - 1, FIRST_ROOM, 500])
 def test_what_a_finalizer_adds_while_the_log_moves_together_is_there(burst: int) -> None:
     """Making a list may collect garbage, and its finalizers are the user's: they may emit."""

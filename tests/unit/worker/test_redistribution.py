@@ -20,6 +20,7 @@ from redistribution_scene import (
     begin_with_crashes,
     opened,
     owner,
+    part_of,
     record,
     store_first,
     stored,
@@ -32,6 +33,7 @@ from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, stored_c
 from tupletree._wire.codec import encode_value
 from tupletree._wire.value_hash import hash_values
 from tupletree.errors import AuthorityError
+from tupletree.worker.checkpoint.redistribution import redistribute
 
 KEYS = st.one_of(st.text(max_size=40), st.integers(), st.binary(max_size=5))
 
@@ -73,6 +75,39 @@ def test_every_entry_is_at_its_task_wherever_the_moves_are_interrupted(
             assert found[owner(key, tasks)].pop(key) == value
         assert not any(found), "an entry is at two tasks, or was never committed"
         last = tasks
+
+
+def test_a_component_that_was_away_when_the_others_committed_moves_what_it_had_prepared() -> None:
+    """The record says that the checkpoint is committed, and the component is part of the topology again."""
+    world.__init__()  # type: ignore[misc]
+    store_first("count", [{"a": 1}], Phase.COMMITTING)
+    record({"count": 1}, Phase.COMMITTED)
+    assert begin({"count": Keyed()}, {"count": 2}) == []
+    assert {key: value for entries in stored("count", 2) for key, value in entries.items()} == {"a": 1}
+
+
+def test_a_late_removal_takes_no_state_that_is_valid() -> None:
+    """The states move there, back, and there again at one checkpoint, and whoever moved them first is late."""
+    world.__init__()  # type: ignore[misc]
+    entries = {word: number for number, word in enumerate("abcdefgh")}
+    store_first(
+        "count",
+        [{word: one for word, one in entries.items() if owner(word, 2) == task} for task in range(2)],
+        Phase.COMMITTED,
+    )
+    record({"count": 2}, Phase.COMMITTED)
+    moved, removals = stored_checkpoint(world.store, ID), []
+    for tasks in (6, 2, 6, 2, 6):
+        moved, remove = redistribute(
+            partial(part_of, {"count": Keyed()}, {"count": tasks}), ID, moved, {"count": tasks}
+        )
+        removals.append(remove)
+    for remove in removals:
+        remove()
+    CheckpointRecord.take_over(world.store, ID, "topology words-0-1").save(moved)
+    found = stored("count", 6)
+    assert {word: one for task in found for word, one in task.items()} == entries
+    assert len(world.states) == 6
 
 
 def test_states_of_before_are_removed_and_their_writers_have_no_say() -> None:

@@ -7,22 +7,36 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redistribution_scene import ID, TXID, begin, begin_with_crashes, opened, owner, record, store_first, stored, world
+from redistribution_scene import (
+    ID,
+    TXID,
+    begin,
+    begin_with_crashes,
+    opened,
+    owner,
+    part_of,
+    record,
+    store_first,
+    stored,
+    world,
+)
 
 from tupletree import KeyedProcess, Spout, StatefulBolt
 from tupletree._checkpoints.coordinator import Phase
-from tupletree._checkpoints.record import CheckpointRecord, stored_checkpoint
+from tupletree._checkpoints.record import Checkpoint, CheckpointRecord, stored_checkpoint
 from tupletree._checkpoints.settings import SAVEPOINT, awaits_savepoint
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part
 from tupletree._savepoints.rows import FOLDER, Row, write_rows
 from tupletree._wire.codec import encode_value
-from tupletree.worker.checkpoint.restoring import layout_of
+from tupletree.worker.checkpoint.redistribution import layout_after, redistribute
+from tupletree.worker.checkpoint.restoring import layout_of, restore
 
 KEYS = st.one_of(st.text(max_size=40), st.integers(), st.binary(max_size=5))
 
@@ -188,3 +202,26 @@ def test_layouts_differ_between_submissions() -> None:
     made = [layout_of(id) for id in ("a-1-1790000000", "a-b-2-1790000000", "a-1-1790000001", "a-12-1790000000")]
     assert len(set(made)) == 4
     assert all(one < 2**63 for one in made)
+
+
+def test_a_savepoint_never_becomes_what_was_left_of_another(tmp_path: Path) -> None:
+    """Both are of the same checkpoint, their states move at once, and whoever moved them dies before a removal."""
+    world.__init__()  # type: ignore[misc]
+    moved = Checkpoint()
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        bundle = carried(tmp_path / str(number), {"count": encoded({"a": number}, 1)}, {"count": 1})
+        load = partial(part_of, {"count": Keyed()}, {"count": 1})
+        moved, _ = restore(load, ID, f"words-{number}-179000000{number}", "kept", bundle, moved, {"count": 1})
+        moved, _ = redistribute(partial(part_of, {"count": Keyed()}, {"count": 3}), ID, moved, {"count": 3})
+    CheckpointRecord.take_over(world.store, ID, "topology words-2-1790000002").save(moved)
+    assert {key: value for entries in stored("count", 3) for key, value in entries.items()} == {"a": 2}
+
+
+def test_no_layout_comes_again() -> None:
+    made: list[int] = []
+    for first in (0, layout_of("a-1-1790000000"), layout_of("a-2-1790000001"), layout_of("a-112-1790000002")):
+        made.append(first)
+        for txid in (5, 5, 5, 7, 7, 9):
+            made.append(layout_after(made[-1], txid))
+    assert len(set(made)) == len(made)

@@ -5,6 +5,7 @@ Times are in seconds: ``…_unix_s`` since 1970 UTC, ``…_s`` a duration or an 
 
 from __future__ import annotations  # pure
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tupletree._address import address_of
@@ -21,7 +22,12 @@ class Presence(Result):
         id: supervisors keep their id; nimbuses and ackers take a new id at each start.
         slots: the ports of a supervisor's slots.
         draining: whether an acker takes no new trees.
+        cpu_percent: the processor time that a supervisor has for executors, in percent of a processor.
+        memory_mb: the memory that a supervisor has for executors; 0: it announces no capacity.
+        resources: the named resources of a supervisor.
         not_compiled: why the daemon's installation runs plain Python unasked; "" if it is compiled.
+        rack: the rack of a supervisor's machine; "" if none is configured.
+        cgroups: whether the kernel enforces the limits of a supervisor's workers, by control groups.
     """
 
     id: str
@@ -33,7 +39,12 @@ class Presence(Result):
     slots: tuple[int, ...]
     draining: bool
     pid: int
+    cpu_percent: float
+    memory_mb: float
+    resources: Mapping[str, float] = field(hash=False)
     not_compiled: str
+    rack: str
+    cgroups: bool
     raw: topology_pb2.Presence = field(repr=False, compare=False)
 
     @property
@@ -58,10 +69,27 @@ class NimbusSummary(Result):
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSummary(Result):
-    """One supervisor and the number of its slots that are assigned."""
+    """One supervisor, the number of its slots that are assigned, and what the executors assigned there need.
+
+    Attributes:
+        cpu_percent_used: in percent of a processor; 0 under the even scheduler, likewise the next.
+        memory_mb_used: memory.
+        resources_used: named resources.
+        blacklisted: why the supervisor gets no new workers; "" if it does.
+        isolated_topology: the name of the topology that has the supervisor to itself; "" if none has, or one that the
+            caller may not see.
+        pool: the user to whose pool the supervisor belongs; "" if to none, or to one of whose topologies the caller may
+            see none.
+    """
 
     presence: Presence
     slots_used: int
+    cpu_percent_used: float
+    memory_mb_used: float
+    resources_used: Mapping[str, float] = field(hash=False)
+    blacklisted: str
+    isolated_topology: str
+    pool: str
     raw: nimbus_pb2.SupervisorSummary = field(repr=False, compare=False)
 
 
@@ -83,6 +111,7 @@ class ClusterDescription(Result):
         epoch: the leader's epoch, which rises with each leader.
         version: the leader's version of Tupletree.
         topologies: the number of topologies that the caller may see.
+        scheduler: even, or resource.
     """
 
     nimbuses: tuple[NimbusSummary, ...]
@@ -93,6 +122,7 @@ class ClusterDescription(Result):
     slots_total: int
     slots_used: int
     topologies: int
+    scheduler: str
     raw: nimbus_pb2.DescribeClusterReply = field(repr=False, compare=False)
 
 
@@ -161,6 +191,31 @@ class ShardSummary(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceSummary(Result):
+    """One namespace of trees at an acker. Counters count since the acker began, or since its clients were forgotten.
+
+    Attributes:
+        clients: the connected programs.
+        timeout_s: the longest timeout of a tree.
+        begun: the trees that were begun, without those ``refused`` for the quota.
+        timed_out: the trees whose client did not end them in time. Clients fail theirs, so these count as ``failed``.
+    """
+
+    name: str
+    clients: int
+    open_trees: int
+    max_open_trees: int
+    max_updates_per_s: int
+    timeout_s: float
+    begun: int
+    done: int
+    failed: int
+    timed_out: int
+    refused: int
+    raw: acker_pb2.NamespaceSummary = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerDescription(Result):
     """The ledger of one acker, by shard. ``reasons``: why the acker is not ready."""
 
@@ -169,4 +224,5 @@ class LedgerDescription(Result):
     ready: bool
     reasons: tuple[str, ...]
     shards: tuple[ShardSummary, ...]
+    namespaces: tuple[NamespaceSummary, ...]
     raw: acker_pb2.DescribeLedgerReply = field(repr=False, compare=False)

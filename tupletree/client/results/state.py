@@ -57,6 +57,42 @@ class StateAnswer:
     next: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """Changes of a component's state, which are committed.
+
+    Attributes:
+        put: the number of keys that were set.
+        deleted: the number of keys that were deleted; a key counts for each task that had it.
+        committed: by index of the task, the last checkpoint with changes of it.
+        put_in: the indexes of the tasks in which keys were set.
+    """
+
+    put: int = 0
+    deleted: int = 0
+    committed: Mapping[int, int] = field(default_factory=dict)
+    put_in: frozenset[int] = frozenset()
+
+    def __add__(self, other: StateWrite) -> StateWrite:
+        return StateWrite(
+            self.put + other.put,
+            self.deleted + other.deleted,
+            {**self.committed, **other.committed},
+            self.put_in | other.put_in,
+        )
+
+
+def write_of(tasks: Iterable[topology_pb2.StateWritten]) -> StateWrite:
+    """Return what tasks have changed together."""
+    found = list(tasks)
+    return StateWrite(
+        sum(task.put for task in found),
+        sum(task.deleted for task in found),
+        {task.index: task.committed for task in found if task.HasField("committed")},
+        frozenset(task.index for task in found if task.put),
+    )
+
+
 def answer_of(tasks: Iterable[topology_pb2.TaskState], following: str = "") -> StateAnswer:
     """Return the answer that the states of tasks make together."""
     entries: list[StateEntry] = []

@@ -12,7 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from tupletree._wire.statuses import decode_status
+from tupletree.client.results.autoscale import AutoscaleChange
 from tupletree.client.results.conversion import Result
+from tupletree.client.results.needs import ComponentNeeds
 from tupletree.v1 import nimbus_pb2, topology_pb2
 
 
@@ -73,7 +75,7 @@ class TopologyVersion(Result):
     Attributes:
         number: 0: the submission; each update has the next number.
         workers: the wanted worker processes, after rebalances; so are ``executors`` and ``tasks``.
-        submitted_conf: as in TopologyRecord; so are ``conf_json`` and ``live_keys``.
+        submitted_conf: as in TopologyRecord; so are ``conf_json``, ``live_keys`` and ``needs``.
     """
 
     number: int
@@ -85,6 +87,7 @@ class TopologyVersion(Result):
     workers: int
     executors: Mapping[str, int] = field(hash=False)
     tasks: Mapping[str, int] = field(hash=False)
+    needs: Mapping[str, ComponentNeeds] = field(hash=False)
     raw: topology_pb2.TopologyVersion = field(repr=False, compare=False)
 
 
@@ -105,6 +108,8 @@ class PendingAction(Result):
         update: what the topology goes on with, or None.
         is_rollback: True if ``update`` ran before.
         is_taken_back: True if it runs again because the workers of the present version cannot start.
+        asked_by: the user who asked for a kill; "": tokens are disabled.
+        autoscaled: the change, if the leader itself has decided on it by ``topology.autoscale``, or None.
     """
 
     due_unix_s: float
@@ -118,6 +123,8 @@ class PendingAction(Result):
     update: TopologyVersion | None
     is_rollback: bool
     is_taken_back: bool
+    asked_by: str
+    autoscaled: AutoscaleChange | None
     raw: topology_pb2.PendingAction = field(repr=False, compare=False)
 
 
@@ -134,6 +141,7 @@ class TopologyRecord(Result):
         workers: the wanted worker processes.
         executors: the executors of each component, after rebalances.
         tasks: the tasks of each component, after rebalances.
+        needs: what each executor needs of the resources, by component.
         first_task: the lowest task id; 0: the numbers of tasks are those of the submission, and it is 1.
         pending: the kill or rebalance under way, or None.
         acker_shards: 0: tuples are not tracked.
@@ -150,6 +158,7 @@ class TopologyRecord(Result):
         trial_began_unix_s: the time since which the workers of an update are being started; 0: all have started.
         earlier: what was ``previous`` before the update whose workers are being started, or None.
         last_version: the highest number that an update has had.
+        autoscaled: the last change by ``topology.autoscale`` that was carried out, or None.
     """
 
     id: str
@@ -178,33 +187,14 @@ class TopologyRecord(Result):
     trial_began_unix_s: float
     earlier: TopologyVersion | None
     last_version: int
+    needs: Mapping[str, ComponentNeeds] = field(hash=False)
+    autoscaled: AutoscaleChange | None
     raw: topology_pb2.TopologyRecord = field(repr=False, compare=False)
 
     @property
     def conf(self) -> dict[str, Any]:
         """The topology's configuration, decoded at each access."""
         return dict(json.loads(self.conf_json or "{}"))
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyUpdate(Result):
-    """The answer to an update: the record, and what changes.
-
-    Attributes:
-        record: after the request; ``record.pending.update`` is what the topology goes on with. None there: the update
-            changes nothing. If the update was only checked, the record as it would be.
-        added: components that are new, ascending.
-        removed: components that end, ascending.
-        conf_keys: keys of the configuration with another value, ascending.
-        migrated: components whose values are migrated, as their ``state_version`` is higher, ascending.
-    """
-
-    record: TopologyRecord
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    conf_keys: tuple[str, ...]
-    migrated: tuple[str, ...]
-    raw: nimbus_pb2.UpdateReply = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +250,7 @@ class ComponentSpec(Result):
         checks_keys: true if nothing but a check of several tasks shows whether its keys are those of the grouping.
         state_form: of a component that stores anything, what decides how that is read.
         state_version: of a bolt with a state, the version of its values; otherwise 0.
+        is_blocking: true if its class declares ``blocking``.
     """
 
     id: str
@@ -274,6 +265,7 @@ class ComponentSpec(Result):
     checks_keys: bool
     state_form: str
     state_version: int
+    is_blocking: bool
     raw: topology_pb2.ComponentSpec = field(repr=False, compare=False)
 
     @property
@@ -301,12 +293,13 @@ class ExecutorRange(Result):
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment(Result):
-    """The slot of one worker, and the executors assigned to the worker."""
+    """The slot of one worker, and its executors. ``memory_mb``: what the resource scheduler gave it; 0: no limit."""
 
     supervisor_id: str
     host: str
     port: int
     executors: tuple[ExecutorRange, ...]
+    memory_mb: float
     raw: topology_pb2.WorkerAssignment = field(repr=False, compare=False)
 
 

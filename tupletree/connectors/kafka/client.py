@@ -24,6 +24,7 @@ DEFAULTS = {
     "partition.assignment.strategy": "cooperative-sticky",  # a rebalance leaves most partitions where they are
     "topic.metadata.refresh.interval.ms": 30_000,  # new partitions are found so soon
     "fetch.wait.max.ms": 50,  # the maximum wait until a broker reports the end of a log
+    "fetch.queue.backoff.ms": 10,  # with a full queue; in the default second, a fast reader empties it and waits
     "log_level": 2,  # errors are raised, and need not go to stderr too
 }
 

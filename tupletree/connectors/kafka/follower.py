@@ -10,20 +10,13 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from tupletree.connectors.kafka.client import connection_error, connection_errors, kafka, text_of
 from tupletree.connectors.kafka.positions import Place, place_named
-from tupletree.connectors.log_source import (
-    Assigned,
-    DeletedError,
-    LogEvent,
-    LogFollower,
-    LogRecord,
-    Records,
-    Revoked,
-    Rewound,
-)
+from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, LogFollower, Records, Revoked, Rewound
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException
 
 ENDS_S: Final = 1.0
@@ -46,15 +39,17 @@ RETRY_EVERY_S: Final = 1.0
 class KafkaFollower(LogFollower):
     """The common part: messages, lag and commits. A subclass fills ``_next`` and ``_events``.
 
-    ``record_of``: makes a record of the client's message. ``commits``: false if no group is named.
+    ``records_of``: makes records of the client's messages. ``commits``: false if no group is named.
     """
 
-    def __init__(self, config: Mapping[str, Any], record_of: Callable[[Any], LogRecord], *, commits: bool) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], records_of: Callable[[Sequence[Any]], list[LogRecord]], *, commits: bool
+    ) -> None:
         self._client = kafka()
         self._config = config
         with connection_errors(self._config):
             self._consumer = self._client.Consumer({**config, "on_commit": self._on_commit, "error_cb": self._on_error})
-        self._record_of = record_of
+        self._records_of = records_of
         self._commits = commits
         self._is_incremental = True  # assignments change partition by partition
         self._next: dict[str, int] = {}  # partition -> the position after what was polled
@@ -212,14 +207,12 @@ class KafkaFollower(LogFollower):
     def _records(self, messages: Sequence[Any]) -> list[Records]:
         """Return messages by partition. Messages of a partition that is not assigned are dropped."""
         found: dict[str, list[LogRecord]] = {}
-        record_of, names = self._record_of, self._names
-        for message in messages:
-            place = message.topic(), message.partition()
-            name = names.get(place) or names.setdefault(place, f"{place[0]}/{place[1]}")
-            if message.error() is not None:
-                self._failed(name, message, found)
-            elif name in self._next:
-                found.setdefault(name, []).append(record_of(message))
+        kind = self._client.Message
+        for partition, run in groupby(messages, kind.partition):  # messages of a partition come together
+            for topic, of_topic in groupby(run, kind.topic):
+                at, part = (topic, partition), list(of_topic)
+                name = self._names.get(at) or self._names.setdefault(at, f"{topic}/{partition}")
+                self._add(name, part, found)
         events = []
         for name, records in found.items():
             self._next[name] = max(self._next[name], records[-1].next if records else 0)
@@ -227,6 +220,18 @@ class KafkaFollower(LogFollower):
             events.append(Records(name, records, self._next[name]))
             self._away_at_s = 0.0
         return events
+
+    def _add(self, name: str, messages: Sequence[Any], found: dict[str, list[LogRecord]]) -> None:
+        """Add messages of a partition to what is found, and take note of errors in their order."""
+        if not [one for one in messages if one.error() is not None]:
+            if name in self._next:
+                found.setdefault(name, []).extend(self._records_of(messages))
+            return
+        for message in messages:
+            if message.error() is not None:
+                self._failed(name, message, found)
+            elif name in self._next:
+                found.setdefault(name, []).extend(self._records_of([message]))
 
     def _failed(self, name: str, message: Any, found: dict[str, list[LogRecord]]) -> None:
         """Take note of an error. Most are temporary: the client tries again."""

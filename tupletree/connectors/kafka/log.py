@@ -25,7 +25,8 @@ from tupletree.connectors.kafka.offsets import TopicOffsets
 from tupletree.connectors.kafka.positions import names, place_named
 from tupletree.connectors.kafka.reader import RangeReader
 from tupletree.connectors.kafka.shares import GroupMember, ShareReader
-from tupletree.connectors.log_source import Bounds, LogFollower, LogRecord, LogSource
+from tupletree.connectors.log_source import Bounds, LogFollower, LogSource
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 
 GLANCE_S: Final = 0.1
@@ -118,7 +119,7 @@ class KafkaLog(LogSource):
             raise ReportedFailedException(f"the brokers {self.bootstrap_servers}: {what}")
 
     def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower:
-        make = record_of if self.has_metadata else plain_record_of
+        make = records_of if self.has_metadata else plain_records_of
         if positions is None:
             member = {"group.instance.id": f"{self.group}-{task_index}"} if self.static_members else {}
             return GroupMember({**self.config, **member}, make, self.topics, self._begin_now)
@@ -176,7 +177,7 @@ class KafkaLog(LogSource):
         if self._reader is None:
             self._reader = RangeReader(self.config, self.timeout_s)
         for messages in self._reader.read(place_named(partition), start, end):
-            yield [record_of(message) for message in messages]
+            yield records_of(messages)
 
     def close(self) -> None:
         for part in (self._offsets, self._reader, self._times):
@@ -200,10 +201,18 @@ list with holes. CPython does not look for that exception where a call of its ow
 on with the list, and the process ends at some time. Calls from C, as this one, are always checked."""
 
 
-def plain_record_of(message: Any) -> LogRecord:
-    """Return a message of the client as a record without metadata."""
-    offset = message.offset()
-    return LogRecord(message.value(), offset, offset + 1)
+def plain_records_of(messages: Sequence[Any]) -> list[LogRecord]:
+    """Return messages of the client as records without metadata."""
+    records = []
+    for message in messages:
+        offset = message.offset()
+        records.append(LogRecord(message.value(), offset, offset + 1))
+    return records
+
+
+def records_of(messages: Sequence[Any]) -> list[LogRecord]:
+    """Return messages of the client as records."""
+    return list(map(record_of, messages))
 
 
 def record_of(message: Any) -> LogRecord:

@@ -10,7 +10,8 @@ from typing import Any, Final
 from tupletree.connectors.kafka.client import connection_error, connection_errors, text_of
 from tupletree.connectors.kafka.follower import ANSWER_S, AWAY_S, KafkaFollower
 from tupletree.connectors.kafka.positions import Place
-from tupletree.connectors.log_source import Assigned, LogRecord, Revoked
+from tupletree.connectors.log_source import Assigned, Revoked
+from tupletree.connectors.messages import LogRecord
 from tupletree.errors import FailedException, ReportedFailedException
 
 LOOK_EVERY_S: Final = 2.0
@@ -31,11 +32,11 @@ class GroupMember(KafkaFollower):
     def __init__(
         self,
         config: Mapping[str, Any],
-        record_of: Callable[[Any], LogRecord],
+        records_of: Callable[[Sequence[Any]], list[LogRecord]],
         topics: Sequence[str],
         begin: Callable[[str], int],
     ) -> None:
-        super().__init__(config, record_of, commits=True)
+        super().__init__(config, records_of, commits=True)
         self._begin = begin
         self._waiting: set[str] = set()  # assigned partitions whose beginning is not known
         self._is_assigned = False  # the group has said what this member reads
@@ -154,14 +155,14 @@ class ShareReader(KafkaFollower):
     def __init__(
         self,
         config: Mapping[str, Any],
-        record_of: Callable[[Any], LogRecord],
+        records_of: Callable[[Sequence[Any]], list[LogRecord]],
         positions: Mapping[str, int],
         share: Callable[[], Sequence[str]],
         begin: Callable[[str], int],
         *,
         commits: bool,
     ) -> None:
-        super().__init__(config, record_of, commits=commits)
+        super().__init__(config, records_of, commits=commits)
         self._positions = positions
         self._share = share
         self._begin = begin

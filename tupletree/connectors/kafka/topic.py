@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -18,7 +19,9 @@ from tupletree.connectors.kafka.client import (
     kafka,
     mistake,
 )
-from tupletree.connectors.sinks import Sink, SinkBolt, SinkMessage
+from tupletree.connectors.kafka.producing import Message, produce
+from tupletree.connectors.messages import SinkMessage
+from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import FailedException, ReportedFailedException
 from tupletree.tuples import Tuple
 
@@ -36,7 +39,7 @@ DEFAULTS: Final = {
 
 
 class KafkaTopic(Sink):
-    """Topics as a sink. ``topic``: of the messages that name none."""
+    """Topics as a sink. ``topic``: of all messages; empty: each message names its own."""
 
     title: ClassVar[str] = "Kafka"
 
@@ -55,37 +58,38 @@ class KafkaTopic(Sink):
 
     def write(self, messages: Sequence[SinkMessage]) -> Mapping[int, FailedException]:
         """Return when each message is delivered, or given up after ``delivery.timeout.ms``. Raises ConnectionError."""
-        client, produce, default = kafka(), self._producer.produce, self.topic
         failed: dict[tuple[str, bytes, bytes | None], Any] = {}  # equal messages fail together
 
         def report(error: Any, message: Any) -> None:
             if error is not None:
                 failed[message.topic(), message.value(), message.key()] = error
 
-        for message in messages:
-            while True:
-                try:
-                    produce(message.topic or default, message.data, message.key, on_delivery=report)
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
-                except client.KafkaException as error:  # the client knows already, for example that it is too large
-                    failed[message.topic or default, message.data, message.key] = error.args[0]
-                    break
+        for topic, part in self._by_topic(messages).items():
+            batch: list[Message] = [{"value": one.data, "key": one.key} for one in part]
+            for index, error in produce(self._producer, self.config, topic, batch, report).items():
+                failed[topic, part[index].data, part[index].key] = error  # the client knows already, such as its size
         self._producer.flush()
         for failure in failed.values():
             if failure.fatal():
                 raise connection_error(self.config, failure.str())
         if not failed:
             return {}
-        failures = [failed.get((one.topic or default, one.data, one.key)) for one in messages]
+        failures = [failed.get((self.topic or one.topic, one.data, one.key)) for one in messages]
         return {index: self._refusal(one, messages[index]) for index, one in enumerate(failures) if one is not None}
+
+    def _by_topic(self, messages: Sequence[SinkMessage]) -> Mapping[str, Sequence[SinkMessage]]:
+        if self.topic:
+            return {self.topic: messages}
+        found: defaultdict[str, list[SinkMessage]] = defaultdict(list)
+        for message in messages:
+            found[message.topic].append(message)
+        return found
 
     def close(self) -> None:
         self._producer = None
 
     def _refusal(self, error: Any, message: SinkMessage) -> FailedException:
-        what = f"Kafka: topic {message.topic or self.topic!r} does not take a message of {len(message.data):,} bytes"
+        what = f"Kafka: topic {self.topic or message.topic!r} does not take a message of {len(message.data):,} bytes"
         if error.code() in (kafka().KafkaError.MSG_SIZE_TOO_LARGE, kafka().KafkaError.INVALID_RECORD):
             return FailedException(f"{what}: {error.str()}", retry=False)
         return ReportedFailedException(f"{what}: {error.str()}")
@@ -129,8 +133,7 @@ class KafkaBolt(SinkBolt):
         self.topic_field = topic_field
         self.key_field = key_field
 
-    def message(self, tup: Tuple) -> SinkMessage:
-        data = self.format.encode(tup)
+    def message(self, tup: Tuple, data: bytes) -> SinkMessage:
         key = None if self.key_field is None else key_of(tup, self.key_field)
         return SinkMessage(data, None, "" if self.topic_field is None else self._topic(tup, self.topic_field), key)
 

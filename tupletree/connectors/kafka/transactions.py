@@ -27,6 +27,7 @@ from tupletree.connectors.kafka.client import (
     kafka,
     text_of,
 )
+from tupletree.connectors.kafka.producing import Message, produce
 from tupletree.connectors.kafka.topic import DEFAULTS, key_of
 from tupletree.connectors.transactional_sink import Row, TransactionalSink
 from tupletree.errors import StaleAttemptError, UnavailableError, UsageError
@@ -170,13 +171,9 @@ class KafkaSink(TransactionalSink):
     def _write(self, attempt: TransactionAttempt, messages: Sequence[tuple[bytes, bytes | None]]) -> None:
         client, producer = kafka(), self._producer
         producer.begin_transaction()
-        for data, key in messages:
-            while True:
-                try:
-                    producer.produce(self.topic, data, key)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+        batch: list[Message] = [{"value": data, "key": key} for data, key in messages]
+        for refusal in produce(producer, self.config, self.topic, batch).values():
+            raise client.KafkaException(refusal)
         self._send_note(client.TopicPartition(self.topic, 0, attempt.txid))
         producer.commit_transaction(ANSWER_S)  # fails if a message was not delivered
 

@@ -122,6 +122,7 @@ class Worker:
         self.updates = AckUpdates()
         self._scheduled: dict[Executor, float] = {}  # when each is stepped next
         self._is_posting = False
+        self._slot_of = world.slot_of  # as it is when the worker is made
         for task in self.tasks.values():
             world.dress(self, task)
         for executor in self.executors:
@@ -214,7 +215,7 @@ class Worker:
 
     def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
         world = self.world
-        place = world.slot_of[next(iter(tasks))]
+        place = self._slot_of[next(iter(tasks))]
         if place is self.slot:
             put_local(self._inboxes, Batch(origin, target, rows), tasks)
             return

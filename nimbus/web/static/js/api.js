@@ -19,10 +19,27 @@ export function get(path) {
   return ask(path, { method: "GET" });
 }
 
-/** Posts a JSON body and returns the JSON that came back. Raises Refusal or Unreachable. */
-export function post(path, body = {}) {
-  return ask(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+/** As get, but numbers stay as the server wrote them, where the browser can: 2 ** 53 + 1, 1.0. For jsonText. */
+export function getExact(path) {
+  return ask(path, { method: "GET" }, TIMEOUT_MS, asWritten);
 }
+
+/** As get, but whole numbers that a browser would round stay as the server wrote them; for jsonText, too. */
+export function getLong(path) {
+  return ask(path, { method: "GET" }, TIMEOUT_MS, (name, value, context) => (Number.isInteger(value) && !Number.isSafeInteger(value) ? asWritten(name, value, context) : value));
+}
+
+/** The JSON text of a value from getExact. */
+export const jsonText = (value) => JSON.stringify(value);
+
+/** Posts a JSON body, a value or a text that is JSON already, and returns the JSON that came back. Raises Refusal or Unreachable. */
+export function post(path, body = {}, timeoutMs = TIMEOUT_MS) {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return ask(path, { method: "POST", body: text, headers: { "Content-Type": "application/json" } }, timeoutMs);
+}
+
+/** The address of a path below /api/v1, for a link. */
+export const linkTo = (path) => ROOT + path;
 
 /** A path below /api/v1 of parts that may hold anything: path("topology", id). Query values that are empty are left out. */
 export function path(parts, query = {}) {
@@ -31,7 +48,12 @@ export function path(parts, query = {}) {
   return parts.map(encodeURIComponent).join("/") + (search ? `?${search}` : "");
 }
 
-async function ask(where, options) {
+function asWritten(name, value, context) {
+  const isOther = typeof value === "number" && context?.source !== undefined && context.source !== String(value);
+  return isOther && JSON.rawJSON ? JSON.rawJSON(context.source) : value;
+}
+
+async function ask(where, options, timeoutMs = TIMEOUT_MS, reviver = undefined) {
   let answer, text;
   try {
     answer = await fetch(ROOT + where, {
@@ -39,15 +61,15 @@ async function ask(where, options) {
       headers: { Accept: "application/json", ...options.headers },
       cache: "no-store",
       credentials: "same-origin",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     text = await answer.text();
   } catch (error) {
-    throw new Unreachable(error.name === "TimeoutError" ? "no answer within 8 seconds" : "the connection failed");
+    throw new Unreachable(error.name === "TimeoutError" ? `no answer within ${timeoutMs / 1000} seconds` : "the connection failed");
   }
   let value = null;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text, reviver);
   } catch {
     if (answer.ok) throw new Refusal("the response is not JSON", answer.status);
   }

@@ -75,6 +75,16 @@ export function bytes(value) {
   return NONE;
 }
 
+/** Keys and bytes of a state, which may be known in part: 33, about 1.23 M, at least 10 k. */
+export const sized = {
+  keys: (one) => inPart(one, count(one.keys)),
+  bytes: (one) => inPart(one, bytes(one.bytes)),
+};
+
+function inPart(one, text) {
+  return one.precision && one.precision !== "exact" ? `${one.precision} ${text}` : text;
+}
+
 /** A share of 1 with two decimals, as capacity is given. */
 export function share(value) {
   const found = num(value);

@@ -4,7 +4,7 @@
 //   ok -----(503: nobody leads)---> no leader   likewise
 //   lost, no leader --(answers)---> ok          by itself, without a reload
 
-import { get, Refusal, Unreachable } from "./api.js";
+import { get, getLong, Refusal, Unreachable } from "./api.js";
 
 export const PERIOD_MS = 2000;
 
@@ -22,8 +22,9 @@ export class Live {
   }
 
   /**
-   * Follow other requests: by name a path, or [path, seconds] for what need not be asked so often. Answers to requests
-   * that are gone are forgotten, the others are kept.
+   * Follow other requests: by name a path, or [path, seconds] for what need not be asked so often, or with a third item
+   * "long" for keys of users, which may be long numbers. Answers to requests that are gone are forgotten, the others are
+   * kept.
    */
   follow(requests) {
     const { data, errors } = this.state;
@@ -57,7 +58,7 @@ export class Live {
     const answers = new Map(); // by path: two names may have the same one
     for (const name of names) {
       const where = pathOf(this.requests[name]);
-      if (!answers.has(where)) answers.set(where, get(where));
+      if (!answers.has(where)) answers.set(where, this.requests[name][2] === "long" ? getLong(where) : get(where));
     }
     const results = await Promise.allSettled(names.map((name) => answers.get(pathOf(this.requests[name]))));
     if (round !== this.round) return;

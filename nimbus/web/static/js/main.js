@@ -10,6 +10,8 @@ import * as cluster from "./views/cluster.js";
 import * as topology from "./views/topology.js";
 import * as component from "./views/component.js";
 import * as transactions from "./views/transactions.js";
+import * as states from "./views/states.js";
+import * as state from "./views/state.js";
 import * as logs from "./views/logs.js";
 import * as supervisors from "./views/supervisors.js";
 import * as ackers from "./views/ackers.js";
@@ -18,12 +20,16 @@ import * as letterStores from "./views/letter_stores.js";
 import * as letters from "./views/letters.js";
 import * as letter from "./views/letter.js";
 import * as configuration from "./views/configuration.js";
+import * as history from "./views/history.js";
+import * as pastTopology from "./views/past_topology.js";
+import * as pastLogs from "./views/past_logs.js";
+import * as shared from "./views/shared.js";
 import * as missing from "./views/missing.js";
 
 // A view is: requests(route, data) -> {name: path below /api/v1}, what more may follow from what is known; title(route, data) -> text, View({route, data, …}).
-const VIEWS = { cluster, topology, component, transactions, logs, supervisors, ackers, acker, letterStores, letters, letter, configuration, missing };
-const NAVIGATION = [["Cluster", ["cluster", "topology", "component", "transactions", "logs"], []],
-  ["Supervisors", ["supervisors"], ["supervisors"]], ["Ackers", ["ackers", "acker"], ["ackers"]],
+const VIEWS = { cluster, topology, component, transactions, states, state, logs, supervisors, ackers, acker, letterStores, letters, letter, configuration, history, pastTopology, pastLogs, shared, missing };
+const NAVIGATION = [["Cluster", ["cluster", "topology", "component", "transactions", "states", "state", "logs", "history", "pastTopology", "pastLogs"], []],
+  ["Supervisors", ["supervisors"], ["supervisors"]], ["Ackers", ["ackers", "acker"], ["ackers"]], ["Shared", ["shared"], ["shared"]],
   ["Dead letters", ["letterStores", "letters", "letter"], ["dead-letters"], (cluster) => cluster?.deadLetterStores > 0],
   ["Configuration", ["configuration"], ["configuration"]]];
 

@@ -4,7 +4,11 @@
 //   #/topology/<id>                      topology           #/ackers, #/acker/<id>  ledgers
 //   #/topology/<id>/component/<name>     component          #/configuration         of the daemons
 //   #/topology/<id>/transactions         batches, pipelines, checkpoints
+//   #/topology/<id>/states               keys and bytes by component
+//   #/topology/<id>/component/<name>/state  the same by task, and entries
 //   #/topology/<id>/logs                 logs of all its workers
+//   #/shared                            blobs, and namespaces of trees
+//   #/history[/<id>[/logs]]              topologies that were removed
 //   #/dead-letters                       stores             #/dead-letters/<store>[/<letter>][?topology=, after=]
 
 const PATTERNS = [
@@ -12,6 +16,8 @@ const PATTERNS = [
   ["topology", ["topology", ":id"]],
   ["component", ["topology", ":id", "component", ":component"]],
   ["transactions", ["topology", ":id", "transactions"]],
+  ["states", ["topology", ":id", "states"]],
+  ["state", ["topology", ":id", "component", ":component", "state"]],
   ["logs", ["topology", ":id", "logs"]],
   ["supervisors", ["supervisors"]],
   ["ackers", ["ackers"]],
@@ -19,7 +25,11 @@ const PATTERNS = [
   ["letterStores", ["dead-letters"]],
   ["letters", ["dead-letters", ":store"]],
   ["letter", ["dead-letters", ":store", ":letter"]],
+  ["shared", ["shared"]],
   ["configuration", ["configuration"]],
+  ["history", ["history"]],
+  ["pastTopology", ["history", ":id"]],
+  ["pastLogs", ["history", ":id", "logs"]],
 ];
 
 /** {name, params, query} of a hash; the name is "missing" where nothing fits. */

@@ -51,7 +51,7 @@ function Charts({ series }) {
 function Shards({ shards }) {
   const figure = (id, label, write = count) => ({ id, label, figure: true, sort: (one) => num(one[id]), cell: (one) => write(one[id]) });
   const shown = [
-    { id: "topology", label: "Topology", sort: (one) => one.topologyName ?? one.topologyId, cell: (one) => h("a", { href: to(["topology", one.topologyId]) }, one.topologyName ?? one.topologyId) },
+    { id: "topology", label: "Topology", sort: (one) => one.topologyName ?? one.topologyId, cell: (one) => one.role === "namespace" ? one.topologyName : h("a", { href: to(["topology", one.topologyId]) }, one.topologyName ?? one.topologyId) },
     { id: "shard", label: "Shard", figure: true, sort: (one) => num(one.shard), cell: (one) => String(one.shard) },
     { id: "role", label: "Role", sort: (one) => one.role, cell: (one) => one.role },
     figure("pending", "Pending"), figure("oldestAgeSeconds", "Oldest", duration), figure("inits", "Begun"), figure("acks", "Acks"),

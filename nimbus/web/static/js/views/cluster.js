@@ -27,7 +27,7 @@ export function View({ data, errors, nowS }) {
     known ? h(Verdict, verdictOf(data.health))
       : h(Missing, { error: errors.topologies ?? errors.health ?? errors.overview ?? errors.supervisors ?? errors.nimbuses, what: "answer" }),
     known && h(Figures, { figures: figures(data.cluster, topologies, supervisors) }),
-    known && h(Section, { title: "Topologies" }, topologies.length ? h(Topologies, { topologies }) : h(Welcome, { nimbuses })),
+    known && h(Section, { title: "Topologies", aside: h("a", { href: to(["history"]) }, "Removed topologies") }, topologies.length ? h(Topologies, { topologies }) : h(Welcome, { nimbuses })),
     known && h("div", { class: "columns" },
       h(Section, { title: "Supervisors", aside: h("a", { href: to(["supervisors"]) }, "Slots and workers") }, supervisorTable(supervisors)),
       h(Section, { title: "Ackers", aside: h("a", { href: to(["ackers"]) }, "All ackers") }, ackerTable(ackers)),

@@ -25,7 +25,8 @@ export function View({ data, errors, route, nowS, say }) {
   return h("div", null,
     h("div", { class: "title" },
       h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, found?.name ?? id), " / component"),
-      h("h1", null, component), found && h(Pill, { text: found.componentType, level: "note" }), found && h(Pill, { text: found.topologyStatus })),
+      h("h1", null, component), found && h(Pill, { text: found.componentType, level: "note" }), found && h(Pill, { text: found.topologyStatus }),
+      found?.hasState && h("div", { class: "buttons" }, h("a", { href: to(["topology", id, "component", component, "state"]) }, "State"))),
     found && data.health ? h(Content, { component: found, health: data.health, route, nowS, say }) : h(Missing, { error: errors.component, what: "component" }));
 }
 
@@ -111,7 +112,7 @@ function Executors({ component, spout }) {
   const log = (one) => to(["topology", component.topologyId, "logs"], { port: `${one.host}:${one.port}` });
   const columns = [
     { id: "id", label: "Tasks", sort: (one) => num(one.id.slice(1).split("-")[0]), cell: (one) => tasksOf(one.id) },
-    { id: "slot", label: "Slot", sort: (one) => `${one.host}:${one.port}`, cell: (one) => (one.host ? h("a", { href: log(one) }, `${one.host}:${one.port}`) : "–") },
+    { id: "slot", label: "Slot", sort: (one) => `${one.host}:${one.port}`, cell: (one) => (one.workerLogLink ? h("a", { href: log(one) }, `${one.host}:${one.port}`) : one.host ? `${one.host}:${one.port}` : "–") },
     { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
     ...(spout ? [] : [{ id: "capacity", label: "Capacity", figure: true, sort: (one) => num(one.capacity), cell: (one) => h(Bar, { value: num(one.capacity), text: share(one.capacity), level: capacityLevel(num(one.capacity)) }) }, ...EXECUTES]),
     ...FLOW,

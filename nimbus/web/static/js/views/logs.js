@@ -23,7 +23,8 @@ export function View({ data, errors, route }) {
     topology ? h(Logs, { topology, query: route.query }) : h(Missing, { error: errors.topology, what: "topology" }));
 }
 
-function Logs({ topology, query }) {
+/** The logs of a topology with these `workers`, one of which `query.port` may choose. */
+export function Logs({ topology, query }) {
   const all = (topology.workers ?? []).map((one) => ({ host: one.host, port: one.port }));
   const workers = query.port ? all.filter((one) => `${one.host}:${one.port}` === query.port) : all;
   const file = query.file || "worker.log";

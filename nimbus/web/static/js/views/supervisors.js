@@ -36,9 +36,19 @@ function Content({ supervisors, workers }) {
     !supervisors.length && h(Section, { title: "Supervisors" }, h("p", { class: "none" },
       "No supervisor is registered. Start one on each machine for workers: ", h("code", null, "tupletree supervisor"))),
     supervisors.map((one) => h(Section, { key: one.id, id: one.id, title: `${one.host} – ${one.id}`,
-      aside: h("span", { class: "sub" }, `${plural(num(one.slotsUsed), "slot")} of ${one.slotsTotal} used, up ${duration(one.uptimeSeconds)}, version ${one.version}`) },
+      aside: h("span", { class: "sub" }, `${one.rack ? `rack ${one.rack}, ` : ""}${plural(num(one.slotsUsed), "slot")} of ${one.slotsTotal} used, up ${duration(one.uptimeSeconds)}, version ${one.version}`) },
+    one.isolatedTopology && h("p", { class: "sub" }, `Kept for topology ${one.isolatedTopology}`),
+    one.userPool && h("p", { class: "sub" }, `In the pool of ${one.userPool}`),
+    one.cgroups && h("p", { class: "sub" }, "The kernel enforces the limits of its workers (control groups)"),
+    one.schedulerDisplayResource && h("p", { class: "sub" }, resourcesOf(one)),
     h(Slots, { slots: slotsOf(one, workers) }))),
   ];
+}
+
+/** What the executors assigned to a supervisor need, of what it has. */
+function resourcesOf(one) {
+  const named = one.totalGenericResources ? `; ${one.usedGenericResources || "none"} of ${one.totalGenericResources}` : "";
+  return `In use: ${one.usedCpu} of ${one.totalCpu} % of a processor; ${one.usedMem} of ${one.totalMem} MB of memory${named}`;
 }
 
 /** One row a slot: the workers that run there, and the free ones. */
@@ -84,6 +94,7 @@ export function supervisorTable(supervisors) {
     { id: "uptime", label: "Uptime", figure: true, sort: (one) => num(one.uptimeSeconds), cell: (one) => duration(one.uptimeSeconds) },
     { id: "id", label: "Id", sort: (one) => one.id, cell: (one) => h("span", { class: "dim" }, one.id) },
   ];
+  if (supervisors.some((one) => one.rack)) columns.splice(1, 0, { id: "rack", label: "Rack", sort: (one) => one.rack, cell: (one) => one.rack || "–" });
   return h(Table, { caption: "Supervisors", columns, rows: supervisors, rowKey: (one) => one.id, sortBy: "host", empty: "None is registered." });
 }
 

@@ -38,7 +38,7 @@ export function View(props) {
   if (data.topology && data.now && data.health) return h(Content, { ...props, topology: data.topology });
   return h("div", null,
     h("div", { class: "title" }, h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster")), h("h1", null, route.params.id)),
-    gone ? h("p", null, "Topology not found; it may have been killed. ", h("a", { href: to([]) }, "Show all topologies"), ".")
+    gone ? h("p", null, "Topology not found; it may have been killed: ", h("a", { href: to(["history", route.params.id]) }, "show its history"), " or ", h("a", { href: to([]) }, "all topologies"), ".")
       : h(Missing, { error: errors.topology, what: "topology" }));
 }
 
@@ -78,6 +78,7 @@ function Title({ topology, say }) {
     canRollBack(topology) && h("span", { class: "sub" }, `runs ${versionName(num(topology.updateNumber))}${topology.updateIsStarting ? ", which is starting" : ""}`),
     h("div", { class: "buttons" },
       h("a", { href: to(["topology", topology.id, "transactions"]) }, "Batches and checkpoints"),
+      h("a", { href: to(["topology", topology.id, "states"]) }, "States"),
       h("a", { href: to(["topology", topology.id, "logs"]) }, "Logs"),
       h(Actions, { topology, say })));
 }

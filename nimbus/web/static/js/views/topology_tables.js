@@ -1,12 +1,14 @@
 // The tables of a topology's page.
 
 import { h, useState } from "../preact.js";
-import { path, post } from "../api.js";
+import { linkTo, path, post } from "../api.js";
 import { to } from "../routes.js";
 import { count, duration, latency, num, share, windowName } from "../format.js";
 import { Bar, capacityLevel, When } from "../parts/bits.js";
 import { Ask } from "../parts/dialog.js";
 import { Table } from "../parts/table.js";
+
+const DUMP_MS = 60_000;
 
 const figure = (id, label, field, write, title) =>
   ({ id, label, title, figure: true, sort: (one) => num(one[field]), cell: (one) => write(one[field]) });
@@ -58,6 +60,8 @@ export function Windows({ topology }) {
 
 export function Workers({ topology, say }) {
   const [asked, setAsked] = useState(null);
+  const [dumping, setDumping] = useState(null);
+  const [dumped, setDumped] = useState(null);
   const log = (one) => to(["topology", topology.id, "logs"], { port: `${one.host}:${one.port}` });
   const columns = [
     { id: "slot", label: "Slot", sort: (one) => `${one.host}:${one.port}`, cell: (one) => h("a", { href: log(one) }, `${one.host}:${one.port}`) },
@@ -65,7 +69,9 @@ export function Workers({ topology, say }) {
     figure("executors", "Executors", "executorsTotal", count),
     figure("uptime", "Uptime", "uptimeSeconds", duration),
     { id: "pid", label: "Process", figure: true, sort: (one) => num(one.pid), cell: (one) => (one.pid ? String(one.pid) : "–") },
-    { id: "restart", label: h("span", { class: "hidden" }, "Actions"), cell: (one) => h("button", { type: "button", class: "small", onClick: () => setAsked(one) }, "Restart…") },
+    { id: "restart", label: h("span", { class: "hidden" }, "Actions"), cell: (one) => [
+      h("button", { type: "button", class: "small", onClick: () => setDumping(one) }, "Memory…"), " ",
+      h("button", { type: "button", class: "small", onClick: () => setAsked(one) }, "Restart…")] },
   ];
   return [
     h(Table, { caption: "Workers", columns, rows: topology.workers ?? [], rowKey: (one) => `${one.host}:${one.port}`, sortBy: "slot", empty: "The topology has no workers." }),
@@ -75,6 +81,14 @@ export function Workers({ topology, say }) {
       verb: "Restart worker", danger: true, close: () => setAsked(null),
       act: () => post(path(["topology", topology.id, "profiling", "restartworker", `${asked.host}:${asked.port}`])),
       done: () => say(`The worker at ${asked.host}:${asked.port} is restarted.`),
+    }),
+    dumped && h("p", null, `The objects in the memory of ${dumped.worker} are counted in `, h("a", { href: linkTo(path(["dumps", topology.id, dumped.worker, dumped.file])) }, dumped.file), "."),
+    dumping && h(Ask, {
+      title: `Dump the memory of a worker of ${topology.name}?`,
+      text: `The worker at ${dumping.host}:${dumping.port} counts its objects by type, which takes up to 30 seconds; meanwhile its other threads are slower.`,
+      verb: "Dump memory", close: () => setDumping(null),
+      act: () => post(path(["topology", topology.id, "profiling", "dumpheap", `${dumping.host}:${dumping.port}`]), {}, DUMP_MS),
+      done: ({ file }) => setDumped({ worker: `${dumping.host}:${dumping.port}`, file }),
     }),
   ];
 }

@@ -24,7 +24,8 @@ export function View({ data, errors, route }) {
   return h("div", null,
     h("div", { class: "title" },
       h("p", { class: "crumb" }, h("a", { href: to([]) }, "Cluster"), " / ", h("a", { href: to(["topology", id]) }, name)),
-      h("h1", null, "Batches and checkpoints")),
+      h("h1", null, "Batches and checkpoints"),
+      data.checkpoints?.checkpoints.length > 0 && h("div", { class: "buttons" }, h("a", { href: to(["topology", id, "states"]) }, "States"))),
     known ? h(Content, { data }) : h(Missing, { error: errors.transactions ?? errors.pipeline ?? errors.checkpoints, what: "answer" }));
 }
 
@@ -40,7 +41,7 @@ function Content({ data }) {
     h(Verdict, verdictOf(data.health, ofTopology(data.transactions.topologyId))),
     coordinators.map((one) => h(Coordinator, { key: one.component, one, elsewhere: data.transactions.storedUnavailable })),
     pipelines.map((one) => h(Pipeline, { key: one.component, one })),
-    checkpoints.map((one) => h(Checkpoints, { key: one.component, one, elsewhere: data.checkpoints.storedUnavailable })),
+    checkpoints.map((one) => h(Checkpoints, { key: one.component, one, id: data.checkpoints.topologyId, elsewhere: data.checkpoints.storedUnavailable })),
   ];
 }
 
@@ -98,7 +99,7 @@ function attemptOf(attempt) {
   return found === null ? "–" : found < EPOCH ? String(found) : `${Math.floor(found / EPOCH)}.${found % EPOCH}`;
 }
 
-function Checkpoints({ one, elsewhere }) {
+function Checkpoints({ one, id, elsewhere }) {
   const stored = one.stored;
   const tasks = Object.entries(stored?.tasks ?? {}).map(([component, number]) => ({ component, number }));
   return h(Section, heading("Checkpoints of", one, one.stateId),
@@ -110,6 +111,6 @@ function Checkpoints({ one, elsewhere }) {
       stored && ["Stored", exact(stored.txid), "Value stored in ZooKeeper"], stored && ["Epoch", count(stored.epoch), "Number of checkpoint spouts so far"]] }),
     elsewhere && h("p", { class: "none" }, `The stored progress is not shown: ${elsewhere}.`)),
     tasks.length > 0 && h(Table, { caption: "Tasks with a state in this checkpoint", rows: tasks, rowKey: (row) => row.component, sortBy: "component", narrow: true, columns: [
-      { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => row.component },
+      { id: "component", label: "Component", sort: (row) => row.component, cell: (row) => h("a", { href: to(["topology", id, "component", row.component, "state"]) }, row.component) },
       { id: "tasks", label: "Tasks with a state", figure: true, sort: (row) => row.number, cell: (row) => count(row.number) }] }));
 }

@@ -2,7 +2,8 @@
 
     open the channel --> send the hello --> first reply: up, writing begins --> replies ... --> down --> pause --> again
 
-Links to peers and links to ackers are subclasses. Each decides what it keeps from one stream to the next.
+Links of workers to peers and to ackers are subclasses, and links of programs to ackers. Each decides what it keeps from
+one stream to the next.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import grpc.aio
 
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
+from tupletree._security.current import Security
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +34,14 @@ class ReconnectingStream(Generic[Request, Reply]):
     Attributes:
         is_up: the other side has answered the hello, and the stream has not broken since.
         connects: number of times the link came up.
+        reconnect_s: the pause before the next attempt.
     """
 
-    def __init__(self, kind: str, name: str, address: str) -> None:
+    def __init__(self, kind: str, name: str, address: str, security: Security | None = None) -> None:
         self.is_up = False
         self.connects = 0
+        self.reconnect_s = RECONNECT_S
+        self._security = security
         self.address = address
         self._kind = kind
         self._name = name
@@ -70,6 +75,9 @@ class ReconnectingStream(Generic[Request, Reply]):
     def _ended(self) -> None:
         """Called when the other side has ended the stream for good. ``_went_down`` follows."""
 
+    def _failed(self, error: grpc.aio.AioRpcError) -> None:
+        """Called with the error with which a stream has ended. ``_went_down`` follows."""
+
     def _went_down(self, was_up: bool) -> None:
         """Called when the stream has ended, or could not be opened (``was_up`` is False)."""
         raise NotImplementedError
@@ -82,19 +90,20 @@ class ReconnectingStream(Generic[Request, Reply]):
 
     async def _keep_connected(self) -> None:
         while True:
-            channel = aio_channel(self.address)
+            channel = aio_channel(self.address, self._security)
             try:
                 if await self._converse(channel):
                     self._ended()
                     return
             except grpc.aio.AioRpcError as error:
+                self._failed(error)
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
                     self._event("lost", cause=error.details())
             finally:
                 was_up, self.is_up = self.is_up, False
                 self._went_down(was_up)
                 await channel.close()
-            await asyncio.sleep(RECONNECT_S)
+            await asyncio.sleep(self.reconnect_s)
 
     async def _converse(self, channel: grpc.aio.Channel) -> bool:
         """Run one stream from the hello to its end. Return True if the other side has ended it for good."""

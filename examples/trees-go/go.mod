@@ -1,0 +1,3 @@
+module example.net/trees
+
+go 1.24

@@ -1,0 +1,20 @@
+"""Questions to a slot from outside: which worker and which work belong to it."""
+
+from __future__ import annotations  # pure
+
+from .local_assignment import LocalAssignment
+from .slot import Empty, Launching, Slot, live_worker
+
+
+def knows(slot: Slot, worker_id: str) -> bool:
+    """True if a worker that sends heartbeats belongs to this slot."""
+    worker = live_worker(slot)
+    if worker is not None:
+        return worker.worker_id == worker_id
+    return isinstance(slot.state, Launching) and slot.state.worker_id == worker_id
+
+
+def works_of(slot: Slot) -> list[LocalAssignment]:
+    """Return the work of a slot, now and next."""
+    works = (slot.desired, None if isinstance(slot.state, Empty) else slot.state.work)
+    return [work for work in works if work is not None]
