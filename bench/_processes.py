@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
+
+_PROCESS_CLOCK: Final = 2
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -14,6 +18,12 @@ def cpu_s(pids: Iterable[int]) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def precise_cpu_s(pids: Iterable[int]) -> float:
+    """Return what ``cpu_s`` does, in steps of nanoseconds instead of hundredths of a second, by the clocks of processes
+    (Linux: clock_getcpuclockid). Raises OSError if a process is gone."""
+    return sum(time.clock_gettime(~pid << 3 | _PROCESS_CLOCK) for pid in pids)
 
 
 def busy_s() -> float:

@@ -231,8 +231,10 @@ SECTIONS: Final = (
         "state_queries",
         "Questions to a state",
         "The word count in a state at its full rate, with 100 questions a second and without, in turns: for committed "
-        "values, for live ones, and from the store itself. All processes, the asking one too, share the processors. "
-        "`ratio`: words a second with questions to those without, the median of pairs of windows.",
+        "values, for live ones, and from the store itself; `echo`: of bare sockets, to a process that sends them back. "
+        "All processes, the asking one too, share the processors. `ratio`: words a second with questions to those "
+        "without, the geometric mean of pairs of windows of a second, with bounds of 95%; `worker_ratio`: words for a "
+        "second of the workers' processor time. At 800 questions a second, what they cost exceeds the scatter.",
     ),
     Section(
         "savepoint",

@@ -202,9 +202,13 @@ SUITE: Final = (
         "questions to a state under full load",
         "ratio",
         {
-            "committed": "--rate 100 --pairs 8 --seconds 4",
-            "live": "--rate 100 --pairs 8 --seconds 4 --live",
-            "stored": "--rate 100 --pairs 8 --seconds 4 --stored",
+            "committed": "--rate 100 --pairs 100",
+            "live": "--rate 100 --pairs 100 --live",
+            "stored": "--rate 100 --pairs 100 --stored",
+            "echo": "--rate 100 --pairs 100 --echo",
+            "committed-800": "--rate 800 --pairs 50",
+            "live-800": "--rate 800 --pairs 50 --live",
+            "echo-800": "--rate 800 --pairs 50 --echo",
         },
     ),
     Bench(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import urllib.error
 import urllib.request
@@ -36,6 +37,7 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(secrets: Path) -> Iterator[DevCluster]:
+    """A cluster whose workers nimbus knows."""
     conf: dict[str, Any] = {
         "tls.ca": str(secrets / "ca.crt"),
         "tls.cert": str(secrets / "cluster.crt"),
@@ -49,7 +51,16 @@ def cluster(secrets: Path) -> Iterator[DevCluster]:
     conf["security.token"] = keyring.issue("operator", "user", roles=frozenset({"submit"}))
     with DevCluster(slots=2, conf=conf) as running:
         running.client.submit("words", word_count(), {"topology.workers": 2})
+        wait_until(
+            lambda: _targets(running, secrets).count("worker") == 2, PATIENCE_S, what="nimbus knows both workers"
+        )
         yield running
+
+
+def _targets(cluster: DevCluster, secrets: Path) -> list[str]:
+    """The roles of the processes that Prometheus is to read."""
+    found = json.loads(page(cluster, "nimbus", "/api/v1/prometheus/targets", (secrets / "token").read_text()))
+    return [one["labels"]["__meta_tupletree_role"] for one in found]
 
 
 def page(cluster: DevCluster, role: str, path: str, token: str | None) -> str:
@@ -94,9 +105,6 @@ def test_the_example_reads_every_process_of_a_secured_cluster_and_tells_of_certi
 def test_every_process_shows_its_certificate_s_end_as_documented_and_to_nobody_without_a_token(
     cluster: DevCluster, secrets: Path, role: str
 ) -> None:
-    wait_until(
-        lambda: any(one.role == role and one.http_port for one in cluster.processes), PATIENCE_S, what=f"a {role}"
-    )
     family = shown(page(cluster, role, "/metrics", (secrets / "token").read_text()))[ENDS]
     [row] = [row for row in documented() if row.name == ENDS]
     assert (family.type, family.documentation, [one.labels for one in family.samples]) == (row.type, row.meaning, [{}])
@@ -105,7 +113,6 @@ def test_every_process_shows_its_certificate_s_end_as_documented_and_to_nobody_w
 
 
 def test_the_token_for_metrics_opens_nothing_else(cluster: DevCluster, secrets: Path) -> None:
-    token = (secrets / "token").read_text()
-    assert "worker" in page(cluster, "nimbus", "/api/v1/prometheus/targets", token)
+    assert "worker" in _targets(cluster, secrets)
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        page(cluster, "nimbus", "/api/v1/cluster/configuration", token)
+        page(cluster, "nimbus", "/api/v1/cluster/configuration", (secrets / "token").read_text())
