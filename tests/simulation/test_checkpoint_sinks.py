@@ -22,6 +22,7 @@ from broken_rules import Search
 from checkpoint_nouns import NEVER, Rules, Violation
 from checkpoint_sinks import SimulatedSink, Table, Write
 from checkpoint_world import World
+from histories import run
 
 from tupletree._checkpoints.steps import Action, Step
 from tupletree.attempt import TransactionAttempt
@@ -38,15 +39,7 @@ pytestmark = pytest.mark.sized
 
 @lru_cache(maxsize=HISTORIES)
 def history(seed: int) -> World:
-    """One history; if a row is missing or written twice it is gone through once more, to be told."""
-    try:
-        return World(seed, Rules(shape=SHAPE)).run()
-    except Violation:
-        try:
-            World(seed, Rules(shape=SHAPE), is_telling=True).run()
-        except Violation as error:
-            raise Violation(f"seed {seed}: {error}") from error.__cause__
-        raise
+    return run(World, seed, Rules(shape=SHAPE))
 
 
 def figures(world: World) -> Counter[str]:

@@ -22,6 +22,7 @@ from broken_rules import Search
 from checkpoint_breaks import BROKEN
 from checkpoint_nouns import Rules, Violation
 from checkpoint_world import World
+from histories import check_seed, run
 
 SEEDS = int(os.environ.get("CHECKPOINT_SEEDS", "40"))
 BLOCKS = max(5, SEEDS // 100)
@@ -32,21 +33,9 @@ MODES = {"default": False, "aligned": True}
 pytestmark = pytest.mark.sized
 
 
-def run(seed: int, rules: Rules | None = None) -> World:
-    """One history; if a rule is violated it is gone through once more, to be told."""
-    try:
-        return World(seed, rules).run()
-    except Violation:
-        try:
-            World(seed, rules, is_telling=True).run()
-        except Violation as error:
-            raise Violation(f"seed {seed}: {error}") from error.__cause__
-        raise
-
-
 @lru_cache(maxsize=len(MODES) * HISTORIES)
 def history(mode: str, seed: int) -> World:
-    return run(seed, Rules(shape={"aligned": MODES[mode]}))
+    return run(World, seed, Rules(shape={"aligned": MODES[mode]}))
 
 
 def figures(world: World) -> Counter[str]:
@@ -103,9 +92,7 @@ def test_the_histories_contain_what_they_are_meant_to() -> None:
 
 
 def test_a_seed_is_a_whole_history() -> None:
-    one, two = (World(7, is_telling=True).run() for _ in range(2))
-    assert one.story == two.story
-    assert one.steps == two.steps == World(7).run().steps
+    check_seed(World)
 
 
 SEARCH = Search("test_checkpoints", World, Violation, BROKEN, 300)
@@ -121,7 +108,7 @@ def test_a_violation_names_its_seed_and_tells_its_story() -> None:
     rules, _ = BROKEN[broken]
     with pytest.raises(Violation) as caught:
         for seed in range(SEARCH.found(broken), 300):
-            run(seed, replace(rules))
+            run(World, seed, replace(rules))
     told = str(caught.value)
     assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): .* has counted s\d/\d:\d+ \d+ times, not \d+\n", told)
     assert "takes the checkpoints over" in told

@@ -19,8 +19,9 @@ from functools import lru_cache
 
 import pytest
 from broken_rules import Search
+from histories import check_seed, run
 from moving_breaks import BROKEN
-from moving_nouns import KEYED, Rules
+from moving_nouns import KEYED
 from moving_world import World
 from transaction_nouns import Violation
 
@@ -31,21 +32,9 @@ HISTORIES = 40  # looked at for what happened in them
 pytestmark = pytest.mark.sized
 
 
-def run(seed: int, rules: Rules | None = None) -> World:
-    """One history; if a rule is violated it is gone through once more, to be told."""
-    try:
-        return World(seed, rules).run()
-    except Violation:
-        try:
-            World(seed, rules, is_telling=True).run()
-        except Violation as error:
-            raise Violation(f"seed {seed}: {error}") from error.__cause__
-        raise
-
-
 @lru_cache(maxsize=HISTORIES)
 def history(seed: int) -> World:
-    return run(seed)
+    return run(World, seed)
 
 
 def figures(world: World) -> Counter[str]:
@@ -106,9 +95,7 @@ def test_the_histories_contain_what_they_are_meant_to() -> None:
 
 
 def test_a_seed_is_a_whole_history() -> None:
-    one, two = (World(7, is_telling=True).run() for _ in range(2))
-    assert one.story == two.story
-    assert one.steps == two.steps == World(7).run().steps
+    check_seed(World)
 
 
 SEARCH = Search("test_moving_states", World, Violation, BROKEN, 100)
@@ -123,7 +110,7 @@ def test_a_violation_names_its_seed_and_tells_its_story() -> None:
     broken = "a key stays where it is"
     with pytest.raises(Violation) as caught:
         for seed in range(SEARCH.found(broken), 100):
-            run(seed, BROKEN[broken][0])
+            run(World, seed, BROKEN[broken][0])
     told = str(caught.value)
     assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): \w+: .* is in the state of task \d of \d\n", told)
     assert "the operator asks: rescale" in told

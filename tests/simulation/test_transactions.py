@@ -19,9 +19,10 @@ from functools import lru_cache
 
 import pytest
 from broken_rules import Search
+from histories import check_seed, run
 from transaction_breaks import BROKEN
 from transaction_group_breaks import BROKEN_IN_GROUPS
-from transaction_nouns import Rules, Violation
+from transaction_nouns import Violation
 from transaction_world import World
 
 SEEDS = int(os.environ.get("TRANSACTION_SEEDS", "80"))
@@ -31,21 +32,9 @@ HISTORIES = 40  # looked at for what happened in them
 pytestmark = pytest.mark.sized
 
 
-def run(seed: int, rules: Rules | None = None) -> World:
-    """One history; if a rule is violated it is gone through once more, to be told."""
-    try:
-        return World(seed, rules).run()
-    except Violation:
-        try:
-            World(seed, rules, is_telling=True).run()
-        except Violation as error:
-            raise Violation(f"seed {seed}: {error}") from error.__cause__
-        raise
-
-
 @lru_cache(maxsize=4 * HISTORIES)
 def history(seed: int) -> World:
-    return run(seed)
+    return run(World, seed)
 
 
 def figures(world: World) -> Counter[str]:
@@ -96,9 +85,7 @@ def test_the_histories_contain_what_they_are_meant_to() -> None:
 
 
 def test_a_seed_is_a_whole_history() -> None:
-    one, two = (World(7, is_telling=True).run() for _ in range(2))
-    assert one.story == two.story
-    assert one.steps == two.steps == World(7).run().steps
+    check_seed(World)
 
 
 SEARCH = Search(
@@ -123,7 +110,7 @@ def test_a_violation_names_its_seed_and_tells_the_story_of_its_transaction() -> 
     rules, _ = BROKEN["counts by txid"]
     with pytest.raises(Violation) as caught:
         for seed in range(250):
-            run(seed, rules)
+            run(World, seed, rules)
     told = str(caught.value)
     assert re.match(r"seed \d+: at \d+\.\d+ s, Shape\(.*\): .* counts Tuple\(.* with transaction (\d+) ", told)
     assert "emits batch of transaction" in told

@@ -347,4 +347,4 @@ def _trouble(error: Exception) -> str:
         return f"not available: {error}; the spout goes on trying"
     if isinstance(error, ReportedFailedException):  # of a source that answers
         return str(error)
-    return f"the connection is lost: {error}"
+    return f"no connection: {error}"

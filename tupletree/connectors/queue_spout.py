@@ -103,7 +103,7 @@ class QueueSpout(ReplayingSpout):
                 self._replay.reset()
                 self._deliveries.clear()
                 self._rejected.clear()
-                self.collector.report_error(UnavailableError(f"{self.source.title}: the connection is lost: {error}"))
+                self.collector.report_error(UnavailableError(f"{self.source.title}: no connection: {error}"))
             case Broken(error):
                 raise error
 

@@ -99,7 +99,7 @@ class RowSinkBolt(BatchingBolt):
             raise ReportedFailedException(str(error)) from error
 
     def _refuse(self, tup: Tuple, error: UsageError) -> None:
-        self.collector.report_error(error)
+        self.collector.report_error(UsageError(str(error)))  # the sentence says all that a traceback would
         self.collector.fail(tup, FailedException(str(error), retry=False))
 
 

@@ -85,7 +85,7 @@ class SinkBolt(BatchingBolt):
             refused = self.sink.write(messages) or {}
         except self.sink.lost_on as error:
             self._close()
-            lost = UnavailableError(f"{self.sink.title}: the connection is lost: {error}")
+            lost = UnavailableError(f"{self.sink.title}: no connection: {error}")
             raise ReportedFailedException(str(lost)) from error
         for index, refusal in refused.items():
             self.collector.fail(written[index], refusal)

@@ -44,7 +44,7 @@ class OpenLog:
             self.close()
             if isinstance(error, OSError) and error.filename is not None:
                 raise self.fault(f"{error.filename} cannot be read: {error.strerror}", ": ") from error
-            raise self.fault(f"{source.title}: the connection is lost: {error}") from error
+            raise self.fault(f"{source.title}: no connection: {error}") from error
         except (ReportedFailedException, UnavailableError) as error:
             raise self.fault(error) from error
 

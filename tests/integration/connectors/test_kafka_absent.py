@@ -40,7 +40,7 @@ def run(directory: Path, seconds: int, **names: object) -> tuple[int, list[str]]
 def test_a_broker_that_is_away_is_named_and_is_the_reason_why_nothing_was_emitted(tmp_path: Path) -> None:
     brokers = f"127.0.0.1:{free_port()}"
     status, lines = run(tmp_path, 5, brokers=brokers, topic="clicks", group="group='visits'")
-    error = f"UnavailableError: Kafka: the connection is lost: the brokers {brokers}: Failed to get metadata: "
+    error = f"UnavailableError: Kafka: no connection: the brokers {brokers}: Failed to get metadata: "
     assert (status, lines[-1].startswith(f"no tuple was emitted: source 'clicks' reported {error}")) == (1, True), lines
     assert not any("connected" in line for line in lines)
 

@@ -41,7 +41,7 @@ def test_connections_and_errors_are_shown_while_it_runs_and_json_at_the_end(tmp_
     ):
         try:
             wait_until(lambda: f"HTTP port {port}, path /: connected\n" in told.read_text(), 30, what="it listens")
-            refused = "component 'away' reported UnavailableError: beanstalkd: the connection is lost: "
+            refused = "component 'away' reported UnavailableError: beanstalkd: no connection: "
             wait_until(lambda: refused in told.read_text(), 30, what="the error is shown")
             request = urllib.request.Request(f"http://127.0.0.1:{port}/", b'{"order": 1}', method="POST")
             with urllib.request.urlopen(request, timeout=30) as answer:

@@ -242,7 +242,7 @@ def test_a_log_that_is_not_ready_is_opened_again(scene: Any) -> None:
     history = submit(cluster, stand_in)
     cluster.wait_until(lambda: history.executed == Counter(["a0"]))
     assert [str(error) for _, error in cluster.errors("watched")] == [
-        "group: the connection is lost: a leader is being elected"
+        "group: no connection: a leader is being elected"
     ] * 3
 
 
