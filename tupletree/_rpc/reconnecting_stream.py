@@ -19,6 +19,7 @@ import grpc.aio
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._security.current import Security
+from tupletree.errors import TupletreeError
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class ReconnectingStream(Generic[Request, Reply]):
         self.address = address
         self._kind = kind
         self._name = name
+        self._told = ""  # the last cause in the log of a stream that could not be opened
         self._moved = asyncio.Event()  # set when there is something to write, or room to write
         self._task = asyncio.create_task(self._keep_connected())
 
@@ -75,8 +77,8 @@ class ReconnectingStream(Generic[Request, Reply]):
     def _ended(self) -> None:
         """Called when the other side has ended the stream for good. ``_went_down`` follows."""
 
-    def _failed(self, error: grpc.aio.AioRpcError) -> None:
-        """Called with the error with which a stream has ended. ``_went_down`` follows."""
+    def _failed(self, error: grpc.aio.AioRpcError | TupletreeError) -> None:
+        """Called with the error with which a stream has ended, or could not be opened. ``_went_down`` follows."""
 
     def _went_down(self, was_up: bool) -> None:
         """Called when the stream has ended, or could not be opened (``was_up`` is False)."""
@@ -90,8 +92,9 @@ class ReconnectingStream(Generic[Request, Reply]):
 
     async def _keep_connected(self) -> None:
         while True:
-            channel = aio_channel(self.address, self._security)
+            channel = None
             try:
+                channel = aio_channel(self.address, self._security)
                 if await self._converse(channel):
                     self._ended()
                     return
@@ -99,11 +102,22 @@ class ReconnectingStream(Generic[Request, Reply]):
                 self._failed(error)
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
                     self._event("lost", cause=error.details())
+            except TupletreeError as error:  # a certificate or token that is being replaced cannot be read, say
+                self._failed(error)
+                self._tell_once(error)
             finally:
                 was_up, self.is_up = self.is_up, False
                 self._went_down(was_up)
-                await channel.close()
+                if channel is not None:
+                    await channel.close()
             await asyncio.sleep(self.reconnect_s)
+
+    def _tell_once(self, error: TupletreeError) -> None:
+        """Log an error, unless it is that of the attempt before."""
+        cause = str(error)
+        if cause != self._told:
+            self._told = cause
+            self._event("lost", cause=cause)
 
     async def _converse(self, channel: grpc.aio.Channel) -> bool:
         """Run one stream from the hello to its end. Return True if the other side has ended it for good."""
@@ -117,6 +131,7 @@ class ReconnectingStream(Generic[Request, Reply]):
                         return False
                     self.is_up = True
                     self.connects += 1
+                    self._told = ""
                     self._event("up", address=self.address)
                     self._came_up()
                     writer = asyncio.create_task(self._write(call))

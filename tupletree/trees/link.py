@@ -158,10 +158,7 @@ class Link(ReconnectingStream[pb.TrackTreesRequest, pb.TrackReply]):
         return pb.TrackTreesRequest(hello=hello)
 
     async def _converse(self, channel: grpc.aio.Channel) -> bool:
-        try:
-            await super()._converse(channel)
-        except ProtocolError as error:
-            self.error = error
+        await super()._converse(channel)
         return False  # a drained acker has left, and another may take its address
 
     def _is_expected(self, reply: pb.TrackReply) -> bool:
@@ -230,10 +227,11 @@ class Link(ReconnectingStream[pb.TrackTreesRequest, pb.TrackReply]):
                 updates = self.outbox.take()
             await call.write(_message(updates))
 
-    def _failed(self, error: grpc.aio.AioRpcError) -> None:
-        found = from_rpc_error(error, f"acker at {self.address}")
+    def _failed(self, error: grpc.aio.AioRpcError | TupletreeError) -> None:
+        who = f"acker at {self.address}"
+        found = error if isinstance(error, TupletreeError) else from_rpc_error(error, who)
         if isinstance(found, InternalError):  # as gRPC calls a write to a stream that breaks: the next stream tells
-            found = UnavailableError(f"acker at {self.address} cannot be used: {found}")
+            found = UnavailableError(f"{who} cannot be used: {found}")
         self.error = found
         self.reconnect_s = RECONNECT_S if isinstance(self.error, UnavailableError) else _REFUSED_S
 

@@ -6,12 +6,13 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tcp_proxy import Proxy
 from trees_harness import TreesAcker
 
-from tupletree.errors import NotFoundError, OverloadedError, UnavailableError, UsageError
+from tupletree.errors import NotFoundError, OverloadedError, TupletreeError, UnavailableError, UsageError
 from tupletree.testing import wait_until
 from tupletree.trees import OutcomeKind, TreeClient
 
@@ -124,6 +125,29 @@ def _can_begin(trees: TreeClient) -> bool:
         return trees.begin().wait(10).is_done
     except UnavailableError:
         return False
+
+
+def test_a_token_that_cannot_be_read_for_a_while_is_said_and_read_again(
+    client: Connect, acker: TreesAcker, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("any")
+    token.chmod(0o600)
+    trees = client(conf={"security.token.file": str(token)})
+    acker.kill()
+    token.rename(tmp_path / "aside")
+    acker.start()
+
+    def refusal() -> str:
+        try:
+            trees.begin()
+        except TupletreeError as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    wait_until(lambda: refusal().startswith("ConfigError: "), 20, what="the token is missed")
+    (tmp_path / "aside").rename(token)
+    wait_until(lambda: not refusal(), 20, what="trees are begun again")
 
 
 def test_a_broken_connection_loses_the_trees_of_its_client_and_frees_their_room(

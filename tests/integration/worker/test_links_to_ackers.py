@@ -9,6 +9,8 @@ import time
 from tupletree import TopologyBuilder, config
 from tupletree._daemon.health import Readiness
 from tupletree._rpc.server import start_server
+from tupletree._security import current as security
+from tupletree._security.tls import Tls
 from tupletree.acker.admission import Admission
 from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
@@ -149,6 +151,24 @@ def test_an_acker_may_have_drained_while_this_worker_is_writing():
 
     for _ in range(5):
         run(test)
+
+
+def test_a_link_goes_on_when_a_certificate_that_is_being_replaced_cannot_be_read(caplog, tmp_path):
+    caplog.set_level("INFO")
+
+    async def test(worker, a, b):
+        security.use(security.Security(tls=Tls(str(tmp_path / "ca.crt"))))
+        try:
+            await worker.follow(2, b, draining=a)
+            await until(lambda: "ca.crt" in caplog.text)
+        finally:
+            security.use(security.OFF)
+        await until(lambda: worker.is_up(a, b))
+        worker.ackers.post(AckUpdates.of(acks=[(1, 1)]))
+        await until(lambda: worker.ackers._links["b"].is_idle)
+
+    run(test)
+    assert caplog.text.count("ca.crt") == 1  # not at each attempt
 
 
 def test_the_trees_of_an_acker_that_is_taken_out_of_the_map_before_it_has_drained_are_lost():
