@@ -42,13 +42,13 @@ def _items(found: Iterable[str], incomplete: str) -> list[CompletionItem]:
 def _ask(ctx: click.Context, ask: Callable[[NimbusClient], list[str]]) -> list[str]:
     """Return what ``ask`` returns; an empty list if it fails or does not return soon."""
     import logging
-    from queue import Empty, SimpleQueue
+    from queue import Empty, Queue
     from threading import Thread
 
     from tupletree.client import NimbusClient  # imported here because the import is slow
     from tupletree.config import load
 
-    answer: SimpleQueue[list[str]] = SimpleQueue()
+    answer: Queue[list[str]] = Queue()
 
     def run() -> None:
         try:

@@ -191,7 +191,7 @@ class Following:
         self._name = name
         self._file = file
         self._select = select
-        self._arrived: queue.SimpleQueue[tuple[Source, str]] = queue.SimpleQueue()
+        self._arrived: queue.Queue[tuple[Source, str]] = queue.Queue()
         self._followed: set[Source] = set()
         self._is_over = threading.Event()
         self._refresh_at_s = time.monotonic() + _REFRESH_S

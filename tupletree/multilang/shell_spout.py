@@ -33,7 +33,7 @@ class ShellSpout(ShellComponent, Spout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutCollector) -> None:
         self.context = context
         self.collector = collector
-        self._received: queue.SimpleQueue[Message | ChildError] = queue.SimpleQueue()
+        self._received: queue.Queue[Message | ChildError] = queue.Queue()
         self.start(conf, context, self._received.put)
         self.activate()
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import queue
 import threading
 import time
 from collections.abc import Sequence
@@ -68,7 +67,8 @@ class RunLoop(threading.Thread):
         self._step = 0
         self._stepping: Executor | None = None
         self._generation = 0
-        self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wakeup = threading.Lock()  # released to end a wait. SimpleQueue.get can wait for ever in spite of a time
+        self._wakeup.acquire()
         self._is_waiting = False
         self._is_stopping = False
         self._ends_rests = False
@@ -128,7 +128,8 @@ class RunLoop(threading.Thread):
         """End the current wait. Cheap when the loop is not waiting. Any thread."""
         if self._is_waiting:
             self._is_waiting = False
-            self._wakeups.put(None)
+            with contextlib.suppress(RuntimeError):  # another thread has released it just now
+                self._wakeup.release()
 
     def rouse(self) -> None:
         """Wake the loop, and end the rests of its sources."""
@@ -312,8 +313,7 @@ class RunLoop(threading.Thread):
         due_s = min((executor.due_s() for executor in self._executors), default=math.inf)
         rested_s = min((one.rest.until_s for one in self._executors if one.rest.until_s > -math.inf), default=math.inf)
         wait_s = min(due_s - self._settings.clock(), rested_s - time.perf_counter(), MAX_WAIT_S)
-        with contextlib.suppress(queue.Empty):
-            self._wakeups.get(timeout=max(0.0, wait_s))
+        self._wakeup.acquire(timeout=max(0.0, wait_s))
         self._is_waiting = False  # a wake-up left over from an earlier wait does not reset it
 
     def run_watchdog(self, now_s: float) -> None:

@@ -148,7 +148,8 @@ def at_rest(rows: Log, log: Log) -> tuple[HandDriven, RunLoop]:
 
 def turn(loop: RunLoop) -> None:
     """A turn that does not wait at its end."""
-    loop._wakeups.put(None)
+    if loop._wakeup.locked():
+        loop._wakeup.release()
     loop._turn()
 
 
