@@ -136,10 +136,12 @@ class Desk:
             self.cancel(id)
             raise
 
-    def connect(self, function: str, topology_id: str, max_in_flight: int, collects: bool) -> ServingTask:
+    def connect(
+        self, function: str, topology_id: str, max_in_flight: int, collects: bool, is_paused: bool = False
+    ) -> ServingTask:
         """Add a task that serves a function. Raises UsageError for the name of the function."""
         task = ServingTask(next(self._numbers), function)
-        self.requests.connect(task.number, function, topology_id, max_in_flight, collects)
+        self.requests.connect(task.number, function, topology_id, max_in_flight, collects, is_paused)
         self._tasks[task.number] = task
         self.assign(function)
         return task

@@ -141,10 +141,18 @@ class Requests:
             self._deadlines = [(pending.ends_s, id) for id, pending in self._pending.items()]
             heapq.heapify(self._deadlines)
 
-    def connect(self, server: int, function: str, topology_id: str, max_in_flight: int, collects: bool) -> None:
+    def connect(
+        self,
+        server: int,
+        function: str,
+        topology_id: str,
+        max_in_flight: int,
+        collects: bool,
+        is_paused: bool = False,
+    ) -> None:
         """Add a server. Raises UsageError for the name of the function."""
         check_function(function)
-        self._servers[server] = _Server(function, topology_id, max_in_flight, collects)
+        self._servers[server] = _Server(function, topology_id, max_in_flight, collects, is_paused)
         self._function(function).servers.append(server)
 
     def disconnect(self, server: int, why: str = "") -> list[Ended]:
