@@ -112,5 +112,5 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
                 topology_id = request.hello.topology_id
             for result in request.results.results:
                 count += 1
-                self._desk.requests.add_result(topology_id, result.id, result.value.decode())
+                self._desk.add_result(topology_id, result.id, result.value.decode())
             yield pb.AnswerReply(confirmed=count)
