@@ -202,14 +202,10 @@ class TreeClient:
 
     def _open(self) -> None:
         addresses = self._addresses()
-        self._loop = TreesLoop.acquire()
-        context = LinkContext(
-            self.namespace,
-            f"{socket.gethostname()}-{os.getpid()}",
-            Security.of_client(self._conf),
-            self._changed,
-            self._loop,
-        )
+        security = Security.of_client(self._conf)
+        self._loop = TreesLoop.acquire()  # what can fail comes before: close() stops what runs on the loop
+        client_id = f"{socket.gethostname()}-{os.getpid()}"
+        context = LinkContext(self.namespace, client_id, security, self._changed, self._loop)
         self._links = self._loop.run(self._start(addresses, context))
 
     def _addresses(self) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
 from tcp_proxy import Proxy
 from trees_harness import TreesAcker
 
-from tupletree.errors import NotFoundError, OverloadedError, UnavailableError, UsageError
+from tupletree.errors import ConfigError, NotFoundError, OverloadedError, UnavailableError, UsageError
 from tupletree.testing import wait_until
 from tupletree.trees import OutcomeKind, TreeClient
 
@@ -232,6 +233,14 @@ def test_open_trees_are_lost_when_their_client_is_closed(client: Connect) -> Non
     assert tree.wait(10) == (OutcomeKind.LOST, "the client was closed")
     with pytest.raises(UsageError, match=r"this TreeClient is closed"):
         trees.begin()
+
+
+def test_a_client_with_a_wrong_configuration_says_so_and_leaves_no_thread(acker: TreesAcker) -> None:
+    before = {thread for thread in threading.enumerate() if thread.name == "trees"}
+    client = TreeClient(acker.address, namespace="orders", conf={"security.as.user": "alice"})
+    with pytest.raises(ConfigError, match=r"security\.as\.user needs the token of a program"):
+        client.__enter__()
+    assert {thread for thread in threading.enumerate() if thread.name == "trees"} == before
 
 
 def test_a_client_learns_in_one_sentence_what_is_wrong(client: Connect, acker: TreesAcker) -> None:
