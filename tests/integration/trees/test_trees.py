@@ -149,6 +149,24 @@ def test_a_broken_connection_loses_the_trees_of_its_client_and_frees_their_room(
         assert trees.begin().wait(10).is_done
 
 
+def test_a_token_of_an_acker_that_has_restarted_behind_a_broken_connection_is_not_given_up(
+    client: Connect, acker: TreesAcker
+) -> None:
+    with Proxy(acker.port) as proxy, TreeClient(f"127.0.0.1:{proxy.port}", namespace="orders") as theirs:
+        proxy.refuses = True
+        proxy.cut()
+        acker.kill()
+        acker.start()
+        tree = client().begin()
+        token = tree.child()
+        with pytest.raises(UnavailableError, match=rf"acker {acker.id} is not connected: "):
+            theirs.child(token)
+        proxy.refuses = False
+        wait_until(lambda: _can_begin(theirs), 20, what="the client has reconnected")
+        theirs.child(token).ack()
+        assert tree.wait(10).is_done
+
+
 def test_an_acker_that_drains_takes_no_new_trees_and_finishes_the_old(client: Connect, acker: TreesAcker) -> None:
     trees = client()
     tree = trees.begin()
@@ -157,19 +175,18 @@ def test_an_acker_that_drains_takes_no_new_trees_and_finishes_the_old(client: Co
     trees.flush()
     acker.process.send_signal(signal.SIGTERM)
 
-    def is_refused() -> bool:
+    def is_refused(by: TreeClient) -> bool:
         try:
-            trees.begin().wait(10)
+            by.begin().wait(10)
         except OverloadedError:
             return True
         return False
 
-    wait_until(is_refused, 10, what="no new trees")
-    late = TreeClient(acker.address, namespace="orders")
-    with pytest.raises(UnavailableError, match=r"is draining: begin trees at another"):
-        late.connect()
-    late.close()
-    trees.child(token).ack()
+    wait_until(lambda: is_refused(trees), 10, what="no new trees")
+    late = client()  # a program that starts now can settle, too
+    wait_until(lambda: is_refused(late), 10, what="no new trees")
+    client("small")  # a namespace that had no client before keeps nobody waiting
+    late.child(token).ack()
     assert tree.wait(10).is_done
     assert acker.process.wait(10) == 0
 
