@@ -211,6 +211,14 @@ def test_a_quota_of_open_trees_refuses_and_does_not_count_what_has_ended(client:
     assert theirs.begin().wait(10).is_done
 
 
+def test_the_metrics_of_a_namespace_have_its_whole_name(client: Connect, acker: TreesAcker) -> None:
+    assert client("eu-2024-11").begin().wait(10).is_done
+    labels = 'topology="$trees/eu-2024-11",topology_id="$trees/eu-2024-11"'
+    metrics = acker.page("/metrics")
+    assert f'tupletree_acker_completed_trees_total{{shard="0",{labels}}} 1.0' in metrics
+    assert f"tupletree_acker_message_timeout_seconds{{{labels}}} 600.0" in metrics
+
+
 def test_updates_above_the_rate_wait_and_none_is_lost(client: Connect) -> None:
     trees = client("slow")
     for _ in range(15):
