@@ -57,6 +57,11 @@ class Topology:
     reasons: WaitingReasons = field(default_factory=WaitingReasons)
 
     @property
+    def is_namespace(self) -> bool:
+        """True for trees of other programs, whose clients are told to begin trees elsewhere while the acker drains."""
+        return self.id.startswith(TREES_PREFIX)
+
+    @property
     def rotation_s(self) -> float:
         return self.timeout_s or UNTIMED_ROTATION_S
 
@@ -263,8 +268,7 @@ class Registry:
         """
         self._draining = True
         for topology in self.topologies.values():
-            is_moved = topology.id.startswith(TREES_PREFIX)  # its clients are told to begin trees elsewhere
-            topology.drain_from_version = -1 if is_moved else max(topology.streams.values(), default=0)
+            topology.drain_from_version = max(topology.streams.values(), default=0)
 
     def drain_waits_for(self, now_s: float) -> str | None:
         """Return a short reason why the drain is not complete, or None if it is complete. Meant to be polled."""
@@ -272,7 +276,7 @@ class Registry:
             stream
             for topology in self.topologies.values()
             for stream, version in topology.streams.items()
-            if version <= topology.drain_from_version
+            if version <= topology.drain_from_version and not topology.is_namespace
         ]
         if staying:
             self._moved_at_s = None

@@ -20,7 +20,7 @@ from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree._security.rights import is_admin
 from tupletree._wire.packed import pack_u32
-from tupletree.errors import ForbiddenError, NotFoundError, ProtocolError, UnavailableError
+from tupletree.errors import ForbiddenError, NotFoundError, ProtocolError
 from tupletree.v1 import acker_pb2 as pb
 from tupletree.v1 import acker_pb2_grpc
 
@@ -84,8 +84,6 @@ class AckerService(acker_pb2_grpc.AckerServicer):
     async def TrackTrees(self, request_iterator: Any, context: Any) -> AsyncIterator[pb.TrackReply]:
         requests = aiter(request_iterator)
         quota, client_id = self._admitted(await _first(requests))
-        if self.draining:
-            raise UnavailableError(f"acker {self.acker_id} is draining: begin trees at another")
         namespace = quota.namespace
         task = next(self._clients)  # verdicts go to the stream that has begun the tree, and to no later one
         hello = Hello(namespace.topology_id, client_id, frozenset([task]), namespace.timeout_s, 1)
@@ -94,8 +92,10 @@ class AckerService(acker_pb2_grpc.AckerServicer):
             max_updates_per_s=namespace.max_updates_per_s,
             timeout_s=namespace.timeout_s,
         )
-        first = pb.TrackReply(acker_id=self.acker_id, welcome=welcome)
-        async with contextlib.aclosing(self._serve(self._opened(hello, quota), requests, first)) as replies:
+        stream = self._opened(hello, quota)
+        self._set_held(stream, is_held=False)
+        first = pb.TrackReply(acker_id=self.acker_id, welcome=welcome, hold=self.draining)
+        async with contextlib.aclosing(self._serve(stream, requests, first)) as replies:
             async for reply in replies:
                 yield reply
 
@@ -181,7 +181,7 @@ class AckerService(acker_pb2_grpc.AckerServicer):
         )
 
     def begin_drain(self) -> None:
-        """Open no more streams of namespaces, and ask the clients of those that are open to begin no more trees."""
+        """Ask the clients of namespaces to begin no more trees. They may still connect, to settle the old ones."""
         self.draining = True
         for stream in self._streams.values():
             if stream.quota is not None:

@@ -35,7 +35,6 @@ MAX_STREAM_S: Final = 600.0
 """After this time a stream is retired, and the caller opens another: a token that has expired then begins no more."""
 
 _MAX_REPLY_BYTES: Final = 8 * 1024 * 1024  # of one message, unless one reply is longer
-_MAX_ANSWER_BYTES: Final = 48 * 1024 * 1024  # so that a message fits what callers accept
 _MAX_WAITING: Final = 10_000  # replies; while more are unwritten, no calls are read
 _MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 
@@ -166,13 +165,7 @@ class CallStream:
         if ended.kind is not Kind.ANSWERED:
             self._reply(pb.NumberedReply(number=number, failure=failure_of(ended)))
             return
-        result = ended.text.encode()
-        if len(result) > _MAX_ANSWER_BYTES:
-            why = f"the answer of function {ended.function!r} has {len(result)} bytes, at most {_MAX_ANSWER_BYTES} fit"
-            failure = pb.DrpcFailure(kind=pb.DrpcFailure.KIND_FAILED, reason=why)
-            self._reply(pb.NumberedReply(number=number, failure=failure))
-            return
-        self._reply(pb.NumberedReply(number=number, result=result))
+        self._reply(pb.NumberedReply(number=number, result=ended.text.encode()))
 
     def _refuse(self, number: int, kind: pb.DrpcRefusal.Kind, reason: str) -> None:
         self._reply(pb.NumberedReply(number=number, refusal=pb.DrpcRefusal(kind=kind, reason=reason)))

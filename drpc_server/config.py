@@ -17,6 +17,7 @@ class DrpcConfig(DaemonConfig):
     """Every configuration value that a DRPC server uses."""
 
     max_pending: int  # drpc.max.pending
+    max_pending_bytes: int  # drpc.max.pending.bytes
     timeout_s: float  # drpc.request.timeout.secs
     functions: FunctionRights  # drpc.functions and drpc.functions.strict
     seeds: tuple[str, ...]  # nimbus.seeds with their ports: asked for the owners of topologies
@@ -27,6 +28,7 @@ class DrpcConfig(DaemonConfig):
         return cls(
             **common_fields(conf, "drpc"),
             max_pending=conf["drpc.max.pending"],
+            max_pending_bytes=conf["drpc.max.pending.bytes"],
             timeout_s=float(conf["drpc.request.timeout.secs"]),
             functions=parse_function_rights(conf[KEY] or {}, bool(conf[STRICT_KEY])),
             seeds=tuple(with_port(seed, int(conf["nimbus.port"])) for seed in conf["nimbus.seeds"] or ()),

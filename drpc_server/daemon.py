@@ -47,7 +47,7 @@ class DrpcDaemon:
         self._readiness = Readiness()
         self._readiness.set("drpc", "starting")
         self._tasks = TaskGroup()
-        self._desk = Desk(config.max_pending, config.timeout_s, config.functions)
+        self._desk = Desk(config.max_pending, config.timeout_s, config.functions, config.max_pending_bytes)
         self._owners = TopologyOwners(config.seeds)
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -20,7 +20,7 @@ from tupletree._security.rights import Principal
 from tupletree._wire.latency import BOUNDS_S
 from tupletree.drpc.linger import Linger
 from tupletree.drpc.lingering import lingered
-from tupletree.drpc.requests import Assigned, Ended, Kind, Requests, check_function
+from tupletree.drpc.requests import DEFAULT_MAX_BYTES, Assigned, Ended, Kind, Requests, check_function
 from tupletree.errors import ForbiddenError, UnavailableError, UsageError
 from tupletree.metrics import Histogram
 
@@ -81,8 +81,10 @@ class ServingTask:
 class Desk:
     """Accepts requests and answers each once."""
 
-    def __init__(self, max_pending: int, timeout_s: float, rights: FunctionRights) -> None:
-        self.requests = Requests(max_pending)
+    def __init__(
+        self, max_pending: int, timeout_s: float, rights: FunctionRights, max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> None:
+        self.requests = Requests(max_pending, max_bytes)
         self.rights = rights
         self.timeout_s = timeout_s
         self.is_closing = False
@@ -136,10 +138,12 @@ class Desk:
             self.cancel(id)
             raise
 
-    def connect(self, function: str, topology_id: str, max_in_flight: int, collects: bool) -> ServingTask:
+    def connect(
+        self, function: str, topology_id: str, max_in_flight: int, collects: bool, is_paused: bool = False
+    ) -> ServingTask:
         """Add a task that serves a function. Raises UsageError for the name of the function."""
         task = ServingTask(next(self._numbers), function)
-        self.requests.connect(task.number, function, topology_id, max_in_flight, collects)
+        self.requests.connect(task.number, function, topology_id, max_in_flight, collects, is_paused)
         self._tasks[task.number] = task
         self.assign(function)
         return task
@@ -155,6 +159,12 @@ class Desk:
             task = self._tasks[one.server]
             task.assigned.append(one)
             task.wake()
+
+    def add_result(self, topology_id: str, id: str, value: str) -> None:
+        """Keep a result of a request, or end the request if there is no room for the result."""
+        ended = self.requests.add_result(topology_id, id, value)
+        if ended is not None:
+            self.end_early([ended])
 
     def end(self, *ended: Ended | None) -> None:
         """Tell those who wait."""

@@ -60,7 +60,8 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
             raise ProtocolError("the first message of Serve must be a hello")
         hello = first.hello
         await self._check_owner(hello)
-        task = self._desk.connect(hello.function, hello.topology_id, hello.max_in_flight or 1, hello.collects)
+        room = hello.max_in_flight or 1
+        task = self._desk.connect(hello.function, hello.topology_id, room, hello.collects, hello.paused)
         reading = asyncio.create_task(self._read(task, requests))
         try:
             yield pb.ServeReply()
@@ -111,5 +112,5 @@ class DrpcService(drpc_pb2_grpc.DrpcServicer):
                 topology_id = request.hello.topology_id
             for result in request.results.results:
                 count += 1
-                self._desk.requests.add_result(topology_id, result.id, result.value.decode())
+                self._desk.add_result(topology_id, result.id, result.value.decode())
             yield pb.AnswerReply(confirmed=count)

@@ -9,7 +9,12 @@ TREES_PREFIX: Final = "$trees/"
 
 
 def topology_name(topology_id: str) -> str:
-    """Return the name of a topology, given its id. Nimbus forms the id by appending a number and the time."""
+    """Return the name of a topology, given its id. Nimbus forms the id by appending a number and the time.
+
+    The id of a namespace of trees is returned unchanged, also one like ``$trees/eu-2024-11``.
+    """
+    if topology_id.startswith(TREES_PREFIX):
+        return topology_id
     name, *numbers = topology_id.rsplit("-", 2)
     return name if len(numbers) == 2 and all(number.isdigit() for number in numbers) else topology_id
 

@@ -31,7 +31,7 @@ LIVE_S: Final = 6.0
 """More than a worker waits for the thread of a task."""
 SHORT_PAUSE_S: Final = 1.0
 LONG_PAUSE_S: Final = 60.0
-"""The times after which workers are tried again: one that is being replaced, and one that is out of reach."""
+"""The times after which workers are tried again: one that is being replaced, and one that is out of reach or slow."""
 MAX_COMPONENTS: Final = 1_000
 """For another one, that which was named first and is not asked directly is forgotten."""
 _LEAST_S: Final = 0.001
@@ -65,7 +65,7 @@ class DirectQuestions:
             answers = found.ask(keys, is_live)
         except NoneFreeError:  # those that have one go on
             return None
-        except UnreachableError:
+        except (UnreachableError, TimeoutError):  # a slow store would be read twice for each question
             self._give_up(of, LONG_PAUSE_S)
         except (OSError, ProtocolError):
             self._give_up(of, SHORT_PAUSE_S)

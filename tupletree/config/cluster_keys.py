@@ -369,6 +369,13 @@ DRPC: Final = (
         "Requests that a DRPC server holds; one function alone gets at most half of them.",
         minimum=2,
     ),
+    int_key(
+        "drpc.max.pending.bytes",
+        512 * 1024 * 1024,
+        "bytes",
+        "Memory for arguments and results of the requests that a DRPC server holds; one function alone gets half.",
+        minimum=64 * 1024 * 1024,
+    ),
     Key(
         "drpc.functions",
         {},

@@ -110,10 +110,14 @@ class RemoteIntake:
     def set_paused(self, is_paused: bool) -> None:
         """Ask for no requests, and give back those that are not emitted; or ask for requests again."""
         self._is_paused = is_paused
-        unemitted = []
-        while is_paused and (arrival := self.next()) is not None:
-            unemitted.append(arrival.id)
-        self._updates.put(pb.ServeUpdate(given_back=unemitted, paused=is_paused))
+        self._updates.put(pb.ServeUpdate(given_back=self._unemitted() if is_paused else (), paused=is_paused))
+
+    def _unemitted(self) -> list[str]:
+        """Take all arrivals, and return their ids. Any thread."""
+        ids = []
+        while (arrival := self.next()) is not None:
+            ids.append(arrival.id)
+        return ids
 
     def close(self) -> None:
         self._closing.set()
@@ -148,7 +152,9 @@ class RemoteIntake:
             self.is_connected = True
             self._arrivals.extend(Arrival(one.id, one.args.decode(), self._address) for one in reply.requests)
             self._ended.update(reply.ended)
-            if reply.requests:
+            if reply.requests and self._is_paused:  # the server had sent them before it knew
+                updates.put(pb.ServeUpdate(given_back=self._unemitted(), paused=True))
+            elif reply.requests:
                 self._rouse()
 
     def _requests(self, updates: queue.SimpleQueue[Any]) -> Iterator[pb.ServeRequest]:
@@ -159,11 +165,10 @@ class RemoteIntake:
                 function=serving.function,
                 max_in_flight=serving.max_in_flight,
                 collects=serving.collects,
+                paused=self._is_paused,
             )
         )
         linger = Linger()
-        if self._is_paused:
-            yield pb.ServeRequest(update=pb.ServeUpdate(paused=True))
         while (first := updates.get()) is not None:
             wait_to_write(linger)
             update = pb.ServeUpdate(paused=self._is_paused)

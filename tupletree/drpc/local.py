@@ -118,7 +118,10 @@ class LocalDRPC:
     def add_result(self, topology_id: str, id: str, value: str) -> None:
         """Keep a result."""
         with self._lock:
-            self._requests.add_result(topology_id, id, value)
+            ended = self._requests.add_result(topology_id, id, value)
+            if ended is not None:
+                self._end(ended)
+                self._assign(ended.function)
 
     def _begin(self, function: str, args: Any, timeout_s: float) -> tuple[str, Future[Ended]]:
         check_timeout(timeout_s)

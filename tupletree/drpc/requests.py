@@ -9,7 +9,8 @@ function. A request that has ended is forgotten: what arrives for it later is ig
 
 **Fairness.** Each function has a queue of its own, and a function is admitted a further request only while it has fewer
 pending requests than the server has room left. So one function alone gets at most half of the room, two get a third
-each, and there is always room for a function that has none.
+each, and there is always room for a function that has none. The same holds for the bytes of
+requests: their arguments and results. Results beyond the room of the server, or of one answer, end their request.
 """
 
 from __future__ import annotations  # pure
@@ -17,6 +18,7 @@ from __future__ import annotations  # pure
 import enum
 import heapq
 import re
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,6 +28,8 @@ from tupletree.errors import OverloadedError, UsageError
 
 _FUNCTION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SPARE_DEADLINES: Final = 1000
+MAX_ANSWER_BYTES: Final = 48 * 1024 * 1024  # so that a message fits what callers accept
+DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
 SEE_ERRORS: Final = "; if a component raised, `tupletree errors` names it"
 
 
@@ -66,8 +70,10 @@ class _Request:
     function: str
     args: str
     ends_s: float
+    held_bytes: int  # of arguments and results
     server: int | None = None
-    results: list[str] = field(default_factory=list)
+    results: bytearray = field(default_factory=bytearray)  # with a comma after each; if one is expected, only the first
+    found: int = 0
 
 
 @dataclass(slots=True)
@@ -89,6 +95,7 @@ class _Function:
     queue: OrderedDict[str, _Request] = field(default_factory=OrderedDict)
     servers: deque[int] = field(default_factory=deque)  # the next in turn first
     pending: int = 0
+    held_bytes: int = 0
 
 
 def check_function(function: object) -> str:
@@ -101,10 +108,15 @@ def check_function(function: object) -> str:
 
 
 class Requests:
-    """The requests that have not ended, at most ``max_pending``. Ids and times are given by the caller."""
+    """The requests that have not ended, at most ``max_pending``, in at most ``max_bytes`` with their results.
 
-    def __init__(self, max_pending: int) -> None:
+    Ids and times are given by the caller.
+    """
+
+    def __init__(self, max_pending: int, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_pending = max_pending
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
         self._pending: dict[str, _Request] = {}
         self._functions: dict[str, _Function] = {}
         self._servers: dict[int, _Server] = {}
@@ -131,20 +143,36 @@ class Requests:
                 f"function {function!r} has {pending} pending requests, and the DRPC server has room for no more of "
                 f"them (drpc.max.pending is {self.max_pending}): call again later"
             )
-        request = _Request(id, function, args, ends_s)
+        size = sys.getsizeof(args)
+        held = 0 if known is None else known.held_bytes
+        if held + size > self._max_bytes - self.held_bytes:
+            raise OverloadedError(
+                f"the pending requests of function {function!r} have {held} bytes, and the DRPC server has no room for "
+                f"{size} more (drpc.max.pending.bytes is {self._max_bytes}): call again later"
+            )
+        request = _Request(id, function, args, ends_s, 0)
         self._pending[id] = request
         one = self._function(function)
         one.pending += 1
+        self._grow(request, size)
         one.queue[id] = request
         heapq.heappush(self._deadlines, (ends_s, id))
         if len(self._deadlines) > 2 * len(self._pending) + _SPARE_DEADLINES:
             self._deadlines = [(pending.ends_s, id) for id, pending in self._pending.items()]
             heapq.heapify(self._deadlines)
 
-    def connect(self, server: int, function: str, topology_id: str, max_in_flight: int, collects: bool) -> None:
+    def connect(
+        self,
+        server: int,
+        function: str,
+        topology_id: str,
+        max_in_flight: int,
+        collects: bool,
+        is_paused: bool = False,
+    ) -> None:
         """Add a server. Raises UsageError for the name of the function."""
         check_function(function)
-        self._servers[server] = _Server(function, topology_id, max_in_flight, collects)
+        self._servers[server] = _Server(function, topology_id, max_in_flight, collects, is_paused)
         self._function(function).servers.append(server)
 
     def disconnect(self, server: int, why: str = "") -> list[Ended]:
@@ -199,25 +227,39 @@ class Requests:
             queue[id] = request
             queue.move_to_end(id, last=False)
 
-    def add_result(self, topology_id: str, id: str, value: str) -> None:
-        """Keep a result of a request that this topology serves."""
+    def add_result(self, topology_id: str, id: str, value: str) -> Ended | None:
+        """Keep a result of a request that this topology serves. End the request if there is no room for the result."""
         request = self._pending.get(id)
         if request is None or request.server is None:
-            return
-        if self._servers[request.server].topology_id == topology_id:
-            request.results.append(value)
+            return None
+        server = self._servers[request.server]
+        if server.topology_id != topology_id:
+            return None
+        request.found += 1
+        if request.found > 1 and not server.collects:
+            return None  # the end is decided
+        before = len(request.results)
+        request.results += value.encode() + b","
+        self._grow(request, len(request.results) - before)
+        why = ""
+        if len(request.results) > MAX_ANSWER_BYTES:
+            why = f"has more than the {MAX_ANSWER_BYTES} bytes that fit"
+        elif self.held_bytes > self._max_bytes:
+            why = f"has no room in the DRPC server (drpc.max.pending.bytes is {self._max_bytes})"
+        return self._end(id, Kind.FAILED, f"the answer of function {request.function!r} {why}") if why else None
 
     def complete(self, server: int, id: str) -> Ended | None:
         """End a request whose tree is complete: with its results."""
         one = self._servers[server]
         if id not in one.sent:
             return None
-        results = self._pending[id].results
+        request = self._pending[id]
+        results = request.results[:-1].decode()
         if one.collects:
-            return self._end(id, Kind.ANSWERED, f"[{','.join(results)}]")
-        if len(results) == 1:
-            return self._end(id, Kind.ANSWERED, results[0])
-        found = f"{len(results)} results" if results else "no result"
+            return self._end(id, Kind.ANSWERED, f"[{results}]")
+        if request.found == 1:
+            return self._end(id, Kind.ANSWERED, results)
+        found = f"{request.found} results" if request.found else "no result"
         return self._end(
             id, Kind.FAILED,
             f"the tuple tree of the request of function {one.function!r} is complete with {found}, one was expected",
@@ -256,12 +298,18 @@ class Requests:
         request = self._pending.pop(id)
         one = self._functions[request.function]
         one.pending -= 1
+        self._grow(request, -request.held_bytes)
         if request.server is None:
             del one.queue[id]
         else:
             del self._servers[request.server].sent[id]
         self._tidy(request.function)
         return Ended(id, request.function, kind, text, request.server)
+
+    def _grow(self, request: _Request, size: int) -> None:
+        request.held_bytes += size
+        self._functions[request.function].held_bytes += size
+        self.held_bytes += size
 
     def _function(self, name: str) -> _Function:
         return self._functions.setdefault(name, _Function())

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
@@ -35,6 +35,8 @@ from tupletree.trees.tokens import Token
 CONNECT_S: Final = 10.0
 _CLOSE_S: Final = 5.0
 _MIN_TICK_S, _MAX_TICK_S = 0.01, 0.25  # between looks at deadlines
+_ASK_S: Final = 1.0  # between questions to nimbus about ackers that are not known
+_MAX_GONE: Final = 1000
 
 
 class TreeClient:
@@ -49,7 +51,8 @@ class TreeClient:
             outcome = await trees.begin()
 
     Thread-safe. One thread does the network's work of all clients of a process; nothing but ``connect``, ``flush``,
-    ``close`` and ``Tree.wait`` waits. A process that forks opens its clients afterwards.
+    ``close`` and ``Tree.wait`` waits, and ``child`` if it has to ask nimbus for the acker of a token. A process that
+    forks opens its clients afterwards.
 
     Guarantees: each tree has one outcome; DONE comes only after all its children were acked. The acker keeps some
     40 bytes for a tree of any size. Not guaranteed: trees outlive neither their client nor the process of their acker
@@ -57,7 +60,8 @@ class TreeClient:
 
     Args:
         ackers: addresses (``host`` or ``host:port``), as a comma-separated text or a list; None: the ackers that
-            nimbus knows when the client connects. New trees go to each in turn.
+            nimbus knows when the client connects, and those that it knows later, once a token of one comes. New trees
+            go to each in turn.
         namespace: one of ``acker.trees.namespaces`` of the ackers.
         conf: the configuration; None: the result of ``tupletree.config.load()``.
     """
@@ -75,6 +79,8 @@ class TreeClient:
         self._changed = threading.Condition()
         self._opening = threading.Lock()
         self._links: list[Link] = []
+        self._gone: set[str] = set()  # ids of ackers of tokens, which nimbus did not know when it was asked last
+        self._next_ask_s = 0.0
         self._turns = itertools.count()
         self._loop: EventLoop | None = None
         self._is_closed = False
@@ -94,7 +100,7 @@ class TreeClient:
         with self._opening:
             if self._is_closed:
                 raise UsageError("this TreeClient is closed")
-            if not self._links:
+            if self._loop is None:
                 self._open()
         with self._changed:
             self._changed.wait_for(self._is_answered, timeout_s)
@@ -132,20 +138,24 @@ class TreeClient:
         """Return the child of a token.
 
         Raises:
-            NotFoundError: the tree's acker has ended, or is none of this client's. Its tree is lost: drop the message.
-            UnavailableError: an acker that cannot be reached at the moment is possibly the tree's.
+            NotFoundError: the tree's acker has ended: its tree is lost, drop the message. Or it is none of ``ackers``.
+            UnavailableError: an acker that is possibly the tree's, or nimbus, cannot be reached now: try again later.
             UsageError: the text is no token, or one of another namespace.
         """
         decoded = Token.decode(token, self.namespace)
         if not self._links or self._is_closed:
             self.connect()
+        link = self._link_to(decoded.acker_id)
+        if link is None and self._ackers is None:
+            self._ask_for(decoded.acker_id)
+            link = self._link_to(decoded.acker_id)
+        if link is not None:
+            return Child(link, decoded)
         links = self._links
-        for link in links:
-            if link.acker_id == decoded.acker_id:
-                return Child(link, decoded)
-        for link in links:
-            if not link.acker_id:
-                raise UnavailableError(f"acker {decoded.acker_id} is not connected: {link.error}")
+        if decoded.acker_id not in self._gone:
+            for link in links:
+                if link.error is not None:  # possibly it is this one, which has restarted
+                    raise UnavailableError(f"acker {decoded.acker_id} is not connected: {link.error}")
         known = ", ".join(link.acker_id for link in links)
         raise NotFoundError(
             f"acker {decoded.acker_id} of the token has ended, with its trees, or is none of this client's: {known}"
@@ -202,34 +212,65 @@ class TreeClient:
 
     def _open(self) -> None:
         addresses = self._addresses()
-        self._loop = TreesLoop.acquire()
-        context = LinkContext(
-            self.namespace,
-            f"{socket.gethostname()}-{os.getpid()}",
-            Security.of_client(self._conf),
-            self._changed,
-            self._loop,
-        )
-        self._links = self._loop.run(self._start(addresses, context))
+        security = Security.of_client(self._conf)
+        self._loop = TreesLoop.acquire()  # what can fail comes before: close() stops what runs on the loop
+        client_id = f"{socket.gethostname()}-{os.getpid()}"
+        context = LinkContext(self.namespace, client_id, security, self._changed, self._loop)
+        self._context = context
+        self._loop.run(self._start(addresses))
 
-    def _addresses(self) -> list[str]:
+    def _addresses(self) -> Collection[str]:
         if self._ackers is not None:
             return [with_port(one, int(self._conf["acker.port"])) for one in self._ackers]
-        with NimbusClient(conf=self._conf) as nimbus:
-            found = [one.presence.address for one in nimbus.cluster().ackers if not one.presence.draining]
+        found = self._known_to_nimbus()
         if not found:
             raise UnavailableError("nimbus knows no acker: start one, or pass the addresses of ackers")
-        return found
+        return found.values()
 
-    async def _start(self, addresses: Sequence[str], context: LinkContext) -> list[Link]:
-        links = [Link(address, context) for address in addresses]
-        self._watching = asyncio.create_task(self._watch(links))
-        return links
+    def _known_to_nimbus(self) -> dict[str, str]:
+        """Return the addresses of ackers by id, with those that drain: their trees are settled there."""
+        with NimbusClient(conf=self._conf) as nimbus:
+            return {one.presence.id: one.presence.address for one in nimbus.cluster().ackers}
 
-    async def _watch(self, links: Sequence[Link]) -> None:
+    def _ask_for(self, acker_id: str) -> None:
+        """Ask nimbus for an acker, at most once a second, and connect to the ackers that are new.
+
+        Raises UnavailableError if nimbus cannot be asked now.
+        """
+        with self._opening:
+            if self._loop is None or self._link_to(acker_id) is not None:
+                return
+            if (now_s := time.monotonic()) < self._next_ask_s:
+                if acker_id in self._gone:
+                    return
+                raise UnavailableError(f"acker {acker_id} is not known, and nimbus was asked just now: try again")
+            self._next_ask_s = now_s + _ASK_S
+            known = self._known_to_nimbus()
+            asked = self._gone if len(self._gone) < _MAX_GONE else set()
+            self._gone = {acker_id, *asked}.difference(known)
+            if known:
+                self._loop.run(self._follow(known.values()))
+        with self._changed:
+            self._changed.wait_for(self._is_answered, CONNECT_S)
+
+    async def _start(self, addresses: Collection[str]) -> None:
+        await self._follow(addresses)
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _follow(self, addresses: Collection[str]) -> None:
+        """Add links to these ackers where there are none, and leave ackers that are not connected and not named."""
+        ended = [link for link in self._links if link.address not in addresses and link.error is not None]
+        kept = [link for link in self._links if link not in ended]
+        linked = {link.address for link in kept}
+        new = [address for address in dict.fromkeys(addresses) if address not in linked]
+        self._links = kept + [Link(address, self._context) for address in new]
+        for link in ended:
+            await link.close()
+
+    async def _watch(self) -> None:
         """End trees at their deadlines, forever."""
         while True:
-            now_s = time.monotonic()
+            now_s, links = time.monotonic(), self._links
             next_s = min((due for link in links if (due := link.expire(now_s)) is not None), default=now_s + 1)
             await asyncio.sleep(min(max(next_s - now_s, _MIN_TICK_S), _MAX_TICK_S))
 
@@ -251,6 +292,9 @@ class TreeClient:
         if free is None:
             raise OverloadedError("no acker takes new trees at the moment: begin again when some have ended")
         return free
+
+    def _link_to(self, acker_id: str) -> Link | None:
+        return next((link for link in self._links if link.acker_id == acker_id), None)
 
     def _is_answered(self) -> bool:
         return all(link.is_tried for link in self._links)

@@ -171,7 +171,7 @@ class Link(ReconnectingStream[pb.TrackTreesRequest, pb.TrackReply]):
                 self.outbox.forget()
             self._lost.clear()
             self.acker_id, self.welcome = reply.acker_id, reply.welcome
-            self.is_held = False
+            self.is_held = reply.hold
         return True
 
     def _came_up(self) -> None:

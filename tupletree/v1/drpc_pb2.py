@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tupletree/v1/drpc.proto\x12\x0ctupletree.v1\"C\n\x0e\x45xecuteRequest\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x01(\x0c\x12\x11\n\ttimeout_s\x18\x03 \x01(\x01\"Y\n\x0c\x45xecuteReply\x12\x10\n\x06result\x18\x01 \x01(\x0cH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailureH\x00\x42\t\n\x07outcome\"K\n\x0b\x43\x61llRequest\x12)\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1a.tupletree.v1.NumberedCall\x12\x11\n\tcancelled\x18\x02 \x03(\x04\"Q\n\x0cNumberedCall\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x03 \x01(\x0c\x12\x11\n\ttimeout_s\x18\x04 \x01(\x01\"a\n\tCallReply\x12,\n\x07replies\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.NumberedReply\x12\x17\n\nread_until\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_read_until\"\x98\x01\n\rNumberedReply\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x06result\x18\x02 \x01(\x0cH\x00\x12,\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailureH\x00\x12,\n\x07refusal\x18\x04 \x01(\x0b\x32\x19.tupletree.v1.DrpcRefusalH\x00\x42\t\n\x07outcome\"\xa4\x01\n\x0b\x44rpcRefusal\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1e.tupletree.v1.DrpcRefusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fKIND_OVERLOADED\x10\x01\x12\x10\n\x0cKIND_INVALID\x10\x02\x12\x12\n\x0eKIND_FORBIDDEN\x10\x03\"\xae\x01\n\x0b\x44rpcFailure\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1e.tupletree.v1.DrpcFailure.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"a\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_FAILED\x10\x01\x12\x10\n\x0cKIND_TIMEOUT\x10\x02\x12\r\n\tKIND_LOST\x10\x03\x12\x11\n\rKIND_SHUTDOWN\x10\x04\"n\n\x0cServeRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.tupletree.v1.ServeHelloH\x00\x12+\n\x06update\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.ServeUpdateH\x00\x42\x06\n\x04kind\"\\\n\nServeHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x15\n\rmax_in_flight\x18\x03 \x01(\r\x12\x10\n\x08\x63ollects\x18\x04 \x01(\x08\"q\n\x0bServeUpdate\x12\x11\n\tcompleted\x18\x01 \x03(\t\x12+\n\x06\x66\x61iled\x18\x02 \x03(\x0b\x32\x1b.tupletree.v1.FailedRequest\x12\x12\n\ngiven_back\x18\x03 \x03(\t\x12\x0e\n\x06paused\x18\x04 \x01(\x08\"G\n\rFailedRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailure\"H\n\nServeReply\x12+\n\x08requests\x18\x01 \x03(\x0b\x32\x19.tupletree.v1.DrpcRequest\x12\r\n\x05\x65nded\x18\x02 \x03(\t\"\'\n\x0b\x44rpcRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x01(\x0c\"m\n\rAnswerRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x19.tupletree.v1.AnswerHelloH\x00\x12(\n\x07results\x18\x02 \x01(\x0b\x32\x15.tupletree.v1.ResultsH\x00\x42\x06\n\x04kind\"\"\n\x0b\x41nswerHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\"7\n\x07Results\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.RequestResult\"*\n\rRequestResult\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\" \n\x0b\x41nswerReply\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x32\x94\x02\n\x04\x44rpc\x12>\n\x04\x43\x61ll\x12\x19.tupletree.v1.CallRequest\x1a\x17.tupletree.v1.CallReply(\x01\x30\x01\x12\x43\n\x07\x45xecute\x12\x1c.tupletree.v1.ExecuteRequest\x1a\x1a.tupletree.v1.ExecuteReply\x12\x41\n\x05Serve\x12\x1a.tupletree.v1.ServeRequest\x1a\x18.tupletree.v1.ServeReply(\x01\x30\x01\x12\x44\n\x06\x41nswer\x12\x1b.tupletree.v1.AnswerRequest\x1a\x19.tupletree.v1.AnswerReply(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17tupletree/v1/drpc.proto\x12\x0ctupletree.v1\"C\n\x0e\x45xecuteRequest\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x01(\x0c\x12\x11\n\ttimeout_s\x18\x03 \x01(\x01\"Y\n\x0c\x45xecuteReply\x12\x10\n\x06result\x18\x01 \x01(\x0cH\x00\x12,\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailureH\x00\x42\t\n\x07outcome\"K\n\x0b\x43\x61llRequest\x12)\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x1a.tupletree.v1.NumberedCall\x12\x11\n\tcancelled\x18\x02 \x03(\x04\"Q\n\x0cNumberedCall\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x03 \x01(\x0c\x12\x11\n\ttimeout_s\x18\x04 \x01(\x01\"a\n\tCallReply\x12,\n\x07replies\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.NumberedReply\x12\x17\n\nread_until\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\r\n\x0b_read_until\"\x98\x01\n\rNumberedReply\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x06result\x18\x02 \x01(\x0cH\x00\x12,\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailureH\x00\x12,\n\x07refusal\x18\x04 \x01(\x0b\x32\x19.tupletree.v1.DrpcRefusalH\x00\x42\t\n\x07outcome\"\xa4\x01\n\x0b\x44rpcRefusal\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1e.tupletree.v1.DrpcRefusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fKIND_OVERLOADED\x10\x01\x12\x10\n\x0cKIND_INVALID\x10\x02\x12\x12\n\x0eKIND_FORBIDDEN\x10\x03\"\xae\x01\n\x0b\x44rpcFailure\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1e.tupletree.v1.DrpcFailure.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"a\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_FAILED\x10\x01\x12\x10\n\x0cKIND_TIMEOUT\x10\x02\x12\r\n\tKIND_LOST\x10\x03\x12\x11\n\rKIND_SHUTDOWN\x10\x04\"n\n\x0cServeRequest\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.tupletree.v1.ServeHelloH\x00\x12+\n\x06update\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.ServeUpdateH\x00\x42\x06\n\x04kind\"l\n\nServeHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\x12\x15\n\rmax_in_flight\x18\x03 \x01(\r\x12\x10\n\x08\x63ollects\x18\x04 \x01(\x08\x12\x0e\n\x06paused\x18\x05 \x01(\x08\"q\n\x0bServeUpdate\x12\x11\n\tcompleted\x18\x01 \x03(\t\x12+\n\x06\x66\x61iled\x18\x02 \x03(\x0b\x32\x1b.tupletree.v1.FailedRequest\x12\x12\n\ngiven_back\x18\x03 \x03(\t\x12\x0e\n\x06paused\x18\x04 \x01(\x08\"G\n\rFailedRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12*\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x19.tupletree.v1.DrpcFailure\"H\n\nServeReply\x12+\n\x08requests\x18\x01 \x03(\x0b\x32\x19.tupletree.v1.DrpcRequest\x12\r\n\x05\x65nded\x18\x02 \x03(\t\"\'\n\x0b\x44rpcRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x61rgs\x18\x02 \x01(\x0c\"m\n\rAnswerRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x19.tupletree.v1.AnswerHelloH\x00\x12(\n\x07results\x18\x02 \x01(\x0b\x32\x15.tupletree.v1.ResultsH\x00\x42\x06\n\x04kind\"\"\n\x0b\x41nswerHello\x12\x13\n\x0btopology_id\x18\x01 \x01(\t\"7\n\x07Results\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.tupletree.v1.RequestResult\"*\n\rRequestResult\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\" \n\x0b\x41nswerReply\x12\x11\n\tconfirmed\x18\x01 \x01(\x04\x32\x94\x02\n\x04\x44rpc\x12>\n\x04\x43\x61ll\x12\x19.tupletree.v1.CallRequest\x1a\x17.tupletree.v1.CallReply(\x01\x30\x01\x12\x43\n\x07\x45xecute\x12\x1c.tupletree.v1.ExecuteRequest\x1a\x1a.tupletree.v1.ExecuteReply\x12\x41\n\x05Serve\x12\x1a.tupletree.v1.ServeRequest\x1a\x18.tupletree.v1.ServeReply(\x01\x30\x01\x12\x44\n\x06\x41nswer\x12\x1b.tupletree.v1.AnswerRequest\x1a\x19.tupletree.v1.AnswerReply(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,25 +44,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SERVEREQUEST']._serialized_start=959
   _globals['_SERVEREQUEST']._serialized_end=1069
   _globals['_SERVEHELLO']._serialized_start=1071
-  _globals['_SERVEHELLO']._serialized_end=1163
-  _globals['_SERVEUPDATE']._serialized_start=1165
-  _globals['_SERVEUPDATE']._serialized_end=1278
-  _globals['_FAILEDREQUEST']._serialized_start=1280
-  _globals['_FAILEDREQUEST']._serialized_end=1351
-  _globals['_SERVEREPLY']._serialized_start=1353
-  _globals['_SERVEREPLY']._serialized_end=1425
-  _globals['_DRPCREQUEST']._serialized_start=1427
-  _globals['_DRPCREQUEST']._serialized_end=1466
-  _globals['_ANSWERREQUEST']._serialized_start=1468
-  _globals['_ANSWERREQUEST']._serialized_end=1577
-  _globals['_ANSWERHELLO']._serialized_start=1579
-  _globals['_ANSWERHELLO']._serialized_end=1613
-  _globals['_RESULTS']._serialized_start=1615
-  _globals['_RESULTS']._serialized_end=1670
-  _globals['_REQUESTRESULT']._serialized_start=1672
-  _globals['_REQUESTRESULT']._serialized_end=1714
-  _globals['_ANSWERREPLY']._serialized_start=1716
-  _globals['_ANSWERREPLY']._serialized_end=1748
-  _globals['_DRPC']._serialized_start=1751
-  _globals['_DRPC']._serialized_end=2027
+  _globals['_SERVEHELLO']._serialized_end=1179
+  _globals['_SERVEUPDATE']._serialized_start=1181
+  _globals['_SERVEUPDATE']._serialized_end=1294
+  _globals['_FAILEDREQUEST']._serialized_start=1296
+  _globals['_FAILEDREQUEST']._serialized_end=1367
+  _globals['_SERVEREPLY']._serialized_start=1369
+  _globals['_SERVEREPLY']._serialized_end=1441
+  _globals['_DRPCREQUEST']._serialized_start=1443
+  _globals['_DRPCREQUEST']._serialized_end=1482
+  _globals['_ANSWERREQUEST']._serialized_start=1484
+  _globals['_ANSWERREQUEST']._serialized_end=1593
+  _globals['_ANSWERHELLO']._serialized_start=1595
+  _globals['_ANSWERHELLO']._serialized_end=1629
+  _globals['_RESULTS']._serialized_start=1631
+  _globals['_RESULTS']._serialized_end=1686
+  _globals['_REQUESTRESULT']._serialized_start=1688
+  _globals['_REQUESTRESULT']._serialized_end=1730
+  _globals['_ANSWERREPLY']._serialized_start=1732
+  _globals['_ANSWERREPLY']._serialized_end=1764
+  _globals['_DRPC']._serialized_start=1767
+  _globals['_DRPC']._serialized_end=2043
 # @@protoc_insertion_point(module_scope)

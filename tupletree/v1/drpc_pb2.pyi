@@ -111,16 +111,18 @@ class ServeRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[ServeHello, _Mapping]] = ..., update: _Optional[_Union[ServeUpdate, _Mapping]] = ...) -> None: ...
 
 class ServeHello(_message.Message):
-    __slots__ = ("topology_id", "function", "max_in_flight", "collects")
+    __slots__ = ("topology_id", "function", "max_in_flight", "collects", "paused")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     MAX_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     COLLECTS_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     function: str
     max_in_flight: int
     collects: bool
-    def __init__(self, topology_id: _Optional[str] = ..., function: _Optional[str] = ..., max_in_flight: _Optional[int] = ..., collects: bool = ...) -> None: ...
+    paused: bool
+    def __init__(self, topology_id: _Optional[str] = ..., function: _Optional[str] = ..., max_in_flight: _Optional[int] = ..., collects: bool = ..., paused: bool = ...) -> None: ...
 
 class ServeUpdate(_message.Message):
     __slots__ = ("completed", "failed", "given_back", "paused")

@@ -105,8 +105,6 @@ class StateReads:
                 answers = await self._in_thread(lambda: [self._committed(*one, request, budget) for one in states])
         finally:
             self._waiting -= 1
-            if self._kept:
-                self._close_later()
         return [message_of(one) for one in answers]
 
     def at_once(
@@ -179,8 +177,17 @@ class StateReads:
     async def _in_thread(self, read: Callable[[], list[TaskAnswer]]) -> list[TaskAnswer]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-reads")
+        loop = asyncio.get_running_loop()
+
+        def in_thread() -> list[TaskAnswer]:
+            try:
+                return read()
+            finally:
+                if self._kept:  # possibly by a question that nobody waits for any more
+                    loop.call_soon_threadsafe(self._close_later)
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
+            return await loop.run_in_executor(self._threads, in_thread)
         except (TupletreeError, asyncio.CancelledError):
             raise
         except Exception as error:  # of a user's provider

@@ -209,6 +209,34 @@ def test_certificates_that_cannot_be_read_leave_the_way_through_nimbus() -> None
         assert server.requests == []
 
 
+def test_a_worker_whose_answer_takes_too_long_is_not_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_questions, "COMMITTED_S", 0.05)
+    monkeypatch.setattr(direct_questions, "SHORT_PAUSE_S", 0.0)
+    located: list[None] = []
+
+    def be_slow(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(SWITCHED)
+            while connection.recv(65536):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        slow = threading.Thread(target=be_slow, args=(listener,), daemon=True)
+        slow.start()
+        place = StatePlace(host="127.0.0.1", http_port=listener.getsockname()[1], worker_id="w", indexes=[0])
+
+        def locate() -> LocateStateReply:
+            located.append(None)
+            return LocateStateReply(topology_id="words-1-1", tasks=1, valid_s=3600, places=[place])
+
+        questions = direct(locate)
+        assert [questions.ask("words", "count", [KEY], False) for _ in range(5)] == [None] * 5
+        slow.join(30)
+    assert len(located) == 1
+
+
 def test_an_answer_that_comes_byte_by_byte_is_waited_for_only_so_long() -> None:
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()

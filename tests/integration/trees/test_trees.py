@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,14 @@ import pytest
 from tcp_proxy import Proxy
 from trees_harness import TreesAcker
 
-from tupletree.errors import NotFoundError, OverloadedError, TupletreeError, UnavailableError, UsageError
+from tupletree.errors import (
+    ConfigError,
+    NotFoundError,
+    OverloadedError,
+    TupletreeError,
+    UnavailableError,
+    UsageError,
+)
 from tupletree.testing import wait_until
 from tupletree.trees import OutcomeKind, TreeClient
 
@@ -172,6 +180,24 @@ def test_a_broken_connection_loses_the_trees_of_its_client_and_frees_their_room(
         assert trees.begin().wait(10).is_done
 
 
+def test_a_token_of_an_acker_that_has_restarted_behind_a_broken_connection_is_not_given_up(
+    client: Connect, acker: TreesAcker
+) -> None:
+    with Proxy(acker.port) as proxy, TreeClient(f"127.0.0.1:{proxy.port}", namespace="orders") as theirs:
+        proxy.refuses = True
+        proxy.cut()
+        acker.kill()
+        acker.start()
+        tree = client().begin()
+        token = tree.child()
+        with pytest.raises(UnavailableError, match=rf"acker {acker.id} is not connected: "):
+            theirs.child(token)
+        proxy.refuses = False
+        wait_until(lambda: _can_begin(theirs), 20, what="the client has reconnected")
+        theirs.child(token).ack()
+        assert tree.wait(10).is_done
+
+
 def test_an_acker_that_drains_takes_no_new_trees_and_finishes_the_old(client: Connect, acker: TreesAcker) -> None:
     trees = client()
     tree = trees.begin()
@@ -180,19 +206,18 @@ def test_an_acker_that_drains_takes_no_new_trees_and_finishes_the_old(client: Co
     trees.flush()
     acker.process.send_signal(signal.SIGTERM)
 
-    def is_refused() -> bool:
+    def is_refused(by: TreeClient) -> bool:
         try:
-            trees.begin().wait(10)
+            by.begin().wait(10)
         except OverloadedError:
             return True
         return False
 
-    wait_until(is_refused, 10, what="no new trees")
-    late = TreeClient(acker.address, namespace="orders")
-    with pytest.raises(UnavailableError, match=r"is draining: begin trees at another"):
-        late.connect()
-    late.close()
-    trees.child(token).ack()
+    wait_until(lambda: is_refused(trees), 10, what="no new trees")
+    late = client()  # a program that starts now can settle, too
+    wait_until(lambda: is_refused(late), 10, what="no new trees")
+    client("small")  # a namespace that had no client before keeps nobody waiting
+    late.child(token).ack()
     assert tree.wait(10).is_done
     assert acker.process.wait(10) == 0
 
@@ -215,6 +240,14 @@ def test_a_quota_of_open_trees_refuses_and_does_not_count_what_has_ended(client:
     assert first.wait(10).is_done
     assert second.wait(10).is_done
     assert theirs.begin().wait(10).is_done
+
+
+def test_the_metrics_of_a_namespace_have_its_whole_name(client: Connect, acker: TreesAcker) -> None:
+    assert client("eu-2024-11").begin().wait(10).is_done
+    labels = 'topology="$trees/eu-2024-11",topology_id="$trees/eu-2024-11"'
+    metrics = acker.page("/metrics")
+    assert f'tupletree_acker_completed_trees_total{{shard="0",{labels}}} 1.0' in metrics
+    assert f"tupletree_acker_message_timeout_seconds{{{labels}}} 600.0" in metrics
 
 
 def test_updates_above_the_rate_wait_and_none_is_lost(client: Connect) -> None:
@@ -256,6 +289,14 @@ def test_open_trees_are_lost_when_their_client_is_closed(client: Connect) -> Non
     assert tree.wait(10) == (OutcomeKind.LOST, "the client was closed")
     with pytest.raises(UsageError, match=r"this TreeClient is closed"):
         trees.begin()
+
+
+def test_a_client_with_a_wrong_configuration_says_so_and_leaves_no_thread(acker: TreesAcker) -> None:
+    before = {thread for thread in threading.enumerate() if thread.name == "trees"}
+    client = TreeClient(acker.address, namespace="orders", conf={"security.as.user": "alice"})
+    with pytest.raises(ConfigError, match=r"security\.as\.user needs the token of a program"):
+        client.__enter__()
+    assert {thread for thread in threading.enumerate() if thread.name == "trees"} == before
 
 
 def test_a_client_learns_in_one_sentence_what_is_wrong(client: Connect, acker: TreesAcker) -> None:

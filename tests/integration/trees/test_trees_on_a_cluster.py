@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from trees_harness import TreesAcker
 
+from tupletree.errors import NotFoundError, UnavailableError
 from tupletree.testing import DevCluster, wait_until
 from tupletree.trees import TreeClient
 
@@ -51,6 +56,67 @@ def test_nimbus_names_the_ackers_and_trees_go_to_each_in_turn(cluster: DevCluste
     lines = [line for line in command(cluster).splitlines() if "2" in line]
     assert [line.split()[:2] for line in lines] == [["mail", "2"], ["orders", "2"]]
     assert "1m 30s" in lines[1]
+
+
+@pytest.fixture
+def later(cluster: DevCluster, tmp_path: Path) -> Iterator[TreesAcker]:
+    """An acker that joins the cluster."""
+    [server] = cluster.conf["zookeeper.servers"]
+    place = SimpleNamespace(connect_string=f"{server}:{cluster.conf['zookeeper.port']}")
+    with TreesAcker(tmp_path, place, cluster.conf["zookeeper.root"], {"orders": QUOTAS}) as acker:
+        yield acker
+
+
+def is_known(cluster: DevCluster, acker: TreesAcker) -> bool:
+    return acker.id in [one.presence.id for one in cluster.client.cluster().ackers]
+
+
+def is_refused(trees: TreeClient, token: str) -> bool:
+    try:
+        trees.child(token)
+    except UnavailableError:
+        return False
+    except NotFoundError:
+        return True
+    raise AssertionError("no acker has this id")
+
+
+def test_a_client_finds_the_acker_of_a_token_that_has_joined_later(
+    cluster: DevCluster, request: pytest.FixtureRequest
+) -> None:
+    with TreeClient(namespace="orders", conf=cluster.conf) as old:
+        later: TreesAcker = request.getfixturevalue("later")
+        with TreeClient(later.address, namespace="orders", conf=cluster.conf) as ours:
+            tree = ours.begin()
+            token = tree.child()
+            wait_until(lambda: is_known(cluster, later), 20, what="nimbus knows the acker")
+            old.child(token).ack()
+            assert tree.wait(10).is_done
+        stranger = token.replace(later.id, "acker-0123456789ab")
+        wait_until(lambda: is_refused(old, stranger), 10, what="nimbus is asked again")
+        with pytest.raises(NotFoundError, match=r"acker acker-0123456789ab of the token has ended"):
+            old.child(stranger)
+
+
+def test_a_client_that_starts_while_an_acker_drains_settles_its_trees(cluster: DevCluster, later: TreesAcker) -> None:
+    with TreeClient(later.address, namespace="orders", conf=cluster.conf) as ours:
+        tree = ours.begin()
+        token = tree.child()
+        tree.close()
+        ours.flush()
+        later.process.send_signal(signal.SIGTERM)
+        wait_until(
+            lambda: (
+                [one.presence.draining for one in cluster.client.cluster().ackers if one.presence.id == later.id]
+                == [True]
+            ),
+            20,
+            what="nimbus knows that the acker drains",
+        )
+        with TreeClient(namespace="orders", conf=cluster.conf) as new:
+            new.child(token).ack()
+            assert tree.wait(10).is_done
+            assert later.process.wait(20) == 0
 
 
 def test_the_pages_of_nimbus_show_a_namespace_by_its_name(cluster: DevCluster) -> None:

@@ -22,6 +22,7 @@ NAMESPACES: dict[str, dict[str, Any]] = {
     "small": {"max_open_trees": 2, "timeout_s": 30},
     "slow": {"max_updates_per_s": 20},
     "brief": {"timeout_s": 0.5},
+    "eu-2024-11": {},
 }
 
 

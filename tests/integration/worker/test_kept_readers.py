@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from typing import Any, ClassVar
 
 import pytest
-from test_state_reads import KEY, answered
+from test_state_reads import KEY, answered, worker_service
 
 from tupletree._wire.codec import encode_value
 from tupletree.state import MemoryStateProvider
@@ -23,6 +25,7 @@ class SlowReader(MappingReader):
 
     is_kept = True
     closed: ClassVar[asyncio.Event]
+    may_scan: ClassVar[threading.Event | None] = None
 
     def __init__(self) -> None:
         super().__init__(3, ENTRIES)
@@ -32,6 +35,8 @@ class SlowReader(MappingReader):
         if after == encode_value("zzz"):
             raise ValueError("broken")
         calls.append("scan")
+        if self.may_scan is not None:
+            self.may_scan.wait(30)
         return super().scan(after, limit, max_bytes)
 
     def close(self) -> None:
@@ -90,6 +95,26 @@ def test_other_questions_use_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_reads, "KEPT_S", 0.5)
     assert ask(page(""), page("b", is_bulk=False)) == [list(ENTRIES)[:2], list(ENTRIES)[2:]]
     assert calls == ["open", "scan", "scan", "close"]
+
+
+def test_a_reader_is_closed_after_a_question_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reads, "KEPT_S", 0.01)
+    may_scan = threading.Event()
+    monkeypatch.setattr(SlowReader, "may_scan", may_scan)
+
+    async def give_up() -> None:
+        SlowReader.closed = asyncio.Event()
+        reads = worker_service(f"{__name__}:SlowProvider").state_reads
+        question = asyncio.create_task(reads.read(page("")))
+        while "scan" not in calls:
+            await asyncio.sleep(0.001)
+        question.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await question
+        may_scan.set()
+        await asyncio.wait_for(SlowReader.closed.wait(), 30)
+
+    asyncio.run(give_up())
 
 
 def test_a_reader_that_fails_is_closed() -> None:

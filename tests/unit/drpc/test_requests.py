@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree.drpc.requests import Ended, Kind, Requests
+from tupletree.drpc.requests import MAX_ANSWER_BYTES, Ended, Kind, Requests
 from tupletree.errors import OverloadedError, UsageError
 
 
-def served(max_pending: int = 100, *, room: int = 10, collects: bool = False) -> Requests:
+def served(max_pending: int = 100, *, room: int = 10, collects: bool = False, max_bytes: int = 10**9) -> Requests:
     """Requests with one server, number 1, of function "f"."""
-    requests = Requests(max_pending)
+    requests = Requests(max_pending, max_bytes)
     requests.connect(1, "f", "t-1", room, collects)
     return requests
 
@@ -43,6 +43,54 @@ def test_other_numbers_of_results(results: list[str], collects: bool, kind: Kind
         requests.add_result("t-1", "a", result)
     ended = requests.complete(1, "a")
     assert ended is not None and ended.kind is kind and ended.text.endswith(text)
+
+
+def test_of_several_results_where_one_is_expected_only_the_first_is_held() -> None:
+    requests = served()
+    requests.execute("a", "f", "1", 10)
+    requests.assign("f")
+    requests.add_result("t-1", "a", "1")
+    held = requests.held_bytes
+    for _ in range(1000):
+        assert requests.add_result("t-1", "a", "2" * 1000) is None
+    assert requests.held_bytes == held
+    ended = requests.complete(1, "a")
+    assert ended is not None and "complete with 1001 results" in ended.text and requests.held_bytes == 0
+
+
+def test_an_answer_that_becomes_too_large_ends_the_request() -> None:
+    requests = served(collects=True)
+    requests.execute("a", "f", "1", 10)
+    requests.assign("f")
+    part = "x" * (MAX_ANSWER_BYTES // 3)
+    assert [requests.add_result("t-1", "a", part) for _ in range(2)] == [None, None]
+    ended = requests.add_result("t-1", "a", part)
+    assert ended is not None and ended.kind is Kind.FAILED and ended.server == 1
+    assert ended.text == f"the answer of function 'f' has more than the {MAX_ANSWER_BYTES} bytes that fit"
+    assert requests.held_bytes == 0 and len(requests) == 0
+
+
+def test_results_without_room_in_the_server_end_their_request() -> None:
+    requests = served(collects=True, max_bytes=3000)
+    for id in "ab":
+        requests.execute(id, "f", "1", 10)
+    requests.assign("f")
+    assert requests.add_result("t-1", "a", "x" * 2000) is None
+    ended = requests.add_result("t-1", "b", "x" * 1000)
+    assert ended is not None and ended.kind is Kind.FAILED and "drpc.max.pending.bytes is 3000" in ended.text
+    assert len(requests) == 1 and 2000 < requests.held_bytes < 2200
+
+
+def test_requests_are_admitted_by_the_bytes_of_their_arguments() -> None:
+    requests = Requests(100, max_bytes=100_000)
+    for id in "abcde":
+        requests.execute(id, "f", "x" * 9_900, 10)
+    with pytest.raises(OverloadedError, match=r"'f' have 49\d\d\d bytes.*drpc.max.pending.bytes is 100000.*call again"):
+        requests.execute("f", "f", "x" * 9_900, 10)
+    requests.execute("g", "g", "x" * 9_900, 10)  # another function has room
+    requests.cancel("a")
+    requests.cancel("b")
+    requests.execute("h", "f", "x" * 9_900, 10)
 
 
 def test_results_of_another_topology_are_ignored() -> None:
@@ -134,7 +182,7 @@ def test_names_of_functions(name: object) -> None:
 @given(st.integers(0, 2**32))
 def test_each_request_ends_at_most_once_and_none_is_lost(seed: int) -> None:  # noqa: C901 - one branch per event
     draw = random.Random(seed)
-    requests = Requests(40)
+    requests = Requests(40, max_bytes=5000)
     accepted: set[str] = set()
     ended: list[Ended] = []
     servers: dict[int, str] = {}
@@ -165,13 +213,13 @@ def test_each_request_ends_at_most_once_and_none_is_lost(seed: int) -> None:  # 
                 ended += requests.expire(now_s)
                 ended += filter(None, [requests.cancel(id)]) if draw.random() < 0.2 else []
             case 7:
-                requests.add_result("t", id, "1")
+                ended += filter(None, [requests.add_result("t", id, "1" * draw.choice([1, 1000]))])
             case 8 if server:
                 requests.pause(server, draw.random() < 0.3)
                 requests.give_back(server, [id])
         for name in "fg":
             requests.assign(name)
         queued = sum(numbers[0] + numbers[1] for numbers in requests.functions.values())
-        assert queued == len(requests) == len(accepted) - len(ended)
+        assert queued == len(requests) == len(accepted) - len(ended) and requests.held_bytes <= 5000
     ended += requests.end_all(Kind.SHUTDOWN, "over")
-    assert Counter(one.id for one in ended) == Counter(accepted)
+    assert Counter(one.id for one in ended) == Counter(accepted) and requests.held_bytes == 0

@@ -43,7 +43,7 @@ class Bench:
         news = await self.task.next()
         assert news is not None
         for one in news[0]:
-            self.desk.requests.add_result("t-1", one.id, text)
+            self.desk.add_result("t-1", one.id, text)
             self.desk.end(self.desk.requests.complete(self.task.number, one.id))
 
 
@@ -204,6 +204,8 @@ def test_an_answer_that_fits_no_message_fails() -> None:
         reply = await bench.stream.next()
         assert reply is not None
         [one] = reply.replies
-        assert one.failure.kind == pb.DrpcFailure.KIND_FAILED and "bytes, at most" in one.failure.reason
+        assert one.failure.kind == pb.DrpcFailure.KIND_FAILED and "bytes that fit" in one.failure.reason
+        news = await bench.task.next()
+        assert news is not None and len(news[1]) == 1  # the task is told that the request has ended
 
     run(scenario)
