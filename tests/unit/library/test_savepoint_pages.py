@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tupletree._savepoints.files import Place
-from tupletree._savepoints.manifest import Manifest
+from tupletree._savepoints.manifest import FILE, Manifest
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.client.savepoints import SavepointCalls
 from tupletree.errors import UnavailableError, UsageError
@@ -100,6 +100,27 @@ def test_a_checkpoint_that_commits_in_the_middle_is_never_mixed_with_the_one_bef
     assert (made.checkpoint, manifest.checkpoint, values) == (8, 8, {8})
     assert manifest.positions == {"lines": [8]}
     assert not topology.is_held, "checkpoints go on"
+
+
+@pytest.mark.parametrize(("at", "goes_on"), [(1, True), (3, True), (3, False)])
+def test_an_attempt_leaves_a_savepoint_that_another_has_completed_meanwhile_as_it_is(
+    tmp_path: Path, at: int, goes_on: bool
+) -> None:
+    place = tmp_path / "kept"
+    before: dict[str, bytes] = {}
+
+    def complete_another(topology: Topology, number: int) -> None:
+        if number == at and not before:
+            Client(Topology()).savepoint("words", place)
+            own = {part.files for part in Place(str(place)).read_manifest().components.values()}
+            before.update({name: (place / name).read_bytes() for name in (*own, FILE)})
+            topology.txid += goes_on
+
+    with pytest.raises(UsageError, match=rf"^there is a savepoint at {place} already: name another directory with"):
+        Client(Topology(complete_another)).savepoint("words", place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    manifest, values = contents(place)
+    assert (manifest.checkpoint, values) == (7, {7})
 
 
 def test_a_commit_after_the_last_page_makes_all_of_it_void(tmp_path: Path) -> None:
