@@ -77,14 +77,13 @@ class SavepointCalls(LeaderCalls):
         address = None if to is None else os.fspath(to)
         if address is not None:
             Place(address).check_free()
-        described = self._described(name)
-        record = described.summary.record
+        record = self._described(name).summary.record
         pages = Pages(self._call, name)
         is_done = False
         try:
             if kill:
                 self._stop_spouts(pages, name, limit_s)
-            made = self._take(pages, described, address, limit_s)
+            made = self._take(pages, record, address, limit_s)
             if kill:
                 _check_last(pages.settle(limit_s), made)  # a worker can have ended just now, and the hold with it
                 request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=0.0)
@@ -143,10 +142,8 @@ class SavepointCalls(LeaderCalls):
         self._call(lambda stub: stub.Deactivate(nimbus_pb2.DeactivateRequest(name=name), timeout=_CALL_S))
         pages.await_quiet(limit_s)
 
-    def _take(
-        self, pages: Pages, described: nimbus_pb2.DescribeTopologyReply, address: str | None, limit_s: float
-    ) -> Savepoint:
-        name = described.summary.record.name
+    def _take(self, pages: Pages, record: pb.TopologyRecord, address: str | None, limit_s: float) -> Savepoint:
+        name = record.name
         reason = UnavailableError(_steady(name))
         for _ in range(_TRIES):
             held = pages.settle(limit_s)
@@ -156,8 +153,12 @@ class SavepointCalls(LeaderCalls):
             written: list[str] = []
             id = f"{name}-{held.txid}-{uuid.uuid4().hex[:8]}"
             try:
-                manifest = _write(place, pages, held, described, id, written)
+                if held.topology_id != record.id:
+                    raise MovedError(f"topology '{name}' has been replaced")
+                manifest = _write(place, pages, held, self._described(name), id, written)
                 pages.check(held)
+                if self._described(name).summary.record.version != manifest.version:
+                    raise MovedError(f"topology '{name}' has been updated")
                 place.write_manifest(manifest)
             except UnavailableError as error:  # a worker that ends is replaced
                 place.remove(written, id)
