@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +16,14 @@ import pytest
 from small_disk import remount, small_disk
 from supervisor_harness import BundleServer
 
+from tupletree.config import defaults
 from tupletree.errors import ProtocolError, UnavailableError, UsageError
 from tupletree.supervisor.blob_files import BlobFiles, link, linked, unlink_version
 from tupletree.supervisor.blob_plan import Form, LocalBlob
 from tupletree.supervisor.blobs import Blobs
 from tupletree.supervisor.bundles import find_leader
-from tupletree.supervisor.launcher import LaunchedWorker
+from tupletree.supervisor.config import SupervisorConfig
+from tupletree.supervisor.launcher import LaunchedWorker, Launcher
 from tupletree.supervisor.local_assignment import LocalAssignment
 from tupletree.testing import wait_until
 from tupletree.v1.topology_pb2 import BlobRecord
@@ -135,6 +138,24 @@ def test_whoever_opens_a_link_reads_one_whole_version(tmp_path: Path) -> None:
     unlink_version(worker, versions[0][0])
     assert sorted(os.listdir(worker / "blobs")) == [sha256 for sha256, _ in versions[1:]]
     assert linked(worker, "none") == "" == linked(worker, "blobs")
+
+
+@pytest.mark.parametrize("name", ["work.partial", "launch.partial", "process.partial", "model"])
+def test_a_launch_writes_through_no_link(tmp_path: Path, name: str) -> None:
+    conf = defaults() | {"local.dir": str(tmp_path / "local"), "logs.dir": str(tmp_path / "logs")}
+    launcher = Launcher(SupervisorConfig.from_conf(conf), "machine", "127.0.0.1:1", None)
+    copy = tmp_path / ("a" * 64)
+    copy.write_text("shared by all workers")
+    copy.chmod(0o444)
+    work = LocalAssignment("words-1-1", "90" * 32, 1, "{}", ((1, 1),))
+    blobs = {name: LocalBlob(copy.name, str(copy))}
+    _, process = launcher.launch("w", 6700, work, tmp_path, shutil.which("true") or "", blobs)
+    process.end()
+    assert copy.read_text() == "shared by all workers"
+    for written in ("work.json", "launch.json"):
+        path = launcher.directory("w") / written
+        assert path.is_file() and not path.is_symlink()
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_version_that_is_the_newest_again_while_it_is_removed_keeps_its_links(tmp_path: Path) -> None:
