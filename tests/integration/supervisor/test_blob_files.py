@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 import os
+import random
 import shutil
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +84,35 @@ def test_what_cannot_be_had_is_one_sentence(server: BundleServer, tmp_path: Path
     with pytest.raises(UsageError, match=r"^blob 'model' cannot be unpacked: it is neither a tar nor a zip archive"):
         asyncio.run(files.localize(record, is_unpacked=True))
     assert [name for name in os.listdir(tmp_path) if not name.endswith(".part")] == [record.sha256]
+
+
+def test_workers_start_with_the_version_before_while_the_newest_cannot_be_unpacked(
+    server: BundleServer, tmp_path: Path
+) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
+        info = tarfile.TarInfo("weights")
+        info.size = 100_000
+        tar.addfile(info, io.BytesIO(random.Random(1).randbytes(50_000).hex().encode()))
+    good = packed.getvalue()
+    damaged = good[:-25_000] + bytes(100) + good[-24_900:]
+    records = {"model": record_of(server, good)}
+    option = '{"topology.blobstore.map": {"model": {"uncompress": true}}}'
+    work = LocalAssignment("words-1-1", "90" * 32, 1, option, ((1, 1),))
+
+    async def stored(read: object) -> dict[str, Mock]:
+        return {key: Mock(value=record) for key, record in records.items()}
+
+    files, session = files_from(server, tmp_path), Mock(call=stored)
+    blobs = Blobs(files, Mock(), session, Mock(), lambda: [work], Mock(), Mock(), 1.0)
+    assert asyncio.run(blobs.prepare("90" * 32)) == {}
+    records["model"] = record_of(server, damaged)
+    with pytest.raises(UsageError, match=r"^blob 'model' cannot be unpacked: "):
+        asyncio.run(files.localize(records["model"], is_unpacked=True))
+    assert asyncio.run(blobs.prepare("90" * 32)) == {}
+    assert len(Path(blobs.links(work)["model"].path, "weights").read_bytes()) == 100_000
+    del records["model"]
+    assert "does not exist any more" in str(asyncio.run(blobs.prepare("90" * 32))["words-1-1"])
 
 
 def test_a_full_disk_leaves_the_old_version_and_the_next_attempt_goes_on(server: BundleServer, tmp_path: Path) -> None:
