@@ -93,7 +93,11 @@ def link(directory: Path, name: str, sha256: str, target: Path) -> None:
         os.symlink(target, version / name)
     fresh = directory / "blobs" / f".{uuid.uuid4().hex}"
     os.symlink(Path("blobs", sha256, name), fresh)
-    os.replace(fresh, directory / name)
+    try:
+        os.replace(fresh, directory / name)
+    except OSError:  # a component has put a directory there
+        os.unlink(fresh)
+        raise
 
 
 def linked(directory: Path, name: str) -> str:

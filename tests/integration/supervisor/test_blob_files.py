@@ -172,6 +172,20 @@ def test_whoever_opens_a_link_reads_one_whole_version(tmp_path: Path) -> None:
     assert linked(worker, "none") == "" == linked(worker, "blobs")
 
 
+def test_a_link_that_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    worker, copy = tmp_path / "worker", tmp_path / ("a" * 64)
+    (worker / "model").mkdir(parents=True)  # by a component
+    copy.touch()
+    for _ in range(3):
+        with pytest.raises(OSError, match="irectory"):
+            link(worker, "model", copy.name, copy)
+    assert os.listdir(worker / "blobs") == [copy.name]
+    (worker / "model").rmdir()
+    link(worker, "model", copy.name, copy)
+    assert linked(worker, "model") == copy.name
+    assert os.listdir(worker / "blobs") == [copy.name]
+
+
 @pytest.mark.parametrize("name", ["work.partial", "launch.partial", "process.partial", "model"])
 def test_a_launch_writes_through_no_link(tmp_path: Path, name: str) -> None:
     conf = defaults() | {"local.dir": str(tmp_path / "local"), "logs.dir": str(tmp_path / "logs")}
