@@ -16,7 +16,6 @@ from tupletree.errors import UsageError
 
 MAX_ENTRIES: Final = 100_000
 
-_FAULTS: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _TAIL_READS: Final = 64
 _TAIL_BYTES: Final = 64 * 1024
 
@@ -49,7 +48,7 @@ def unpack_archive(path: Path, directory: Path, what: str, max_bytes: int) -> No
                 limits = f"{max_bytes} bytes or {MAX_ENTRIES} files"
                 raise UsageError(f"{what} cannot be unpacked: it holds more than {limits}, the limits here")
             _extract(member, directory, what)
-    except (*_FAULTS, *_lzma_faults()) as error:
+    except _faults() as error:
         raise UsageError(f"{what} cannot be unpacked: {error}") from None
     except OSError as error:
         if error.errno is not None:
@@ -57,12 +56,14 @@ def unpack_archive(path: Path, directory: Path, what: str, max_bytes: int) -> No
         raise UsageError(f"{what} cannot be unpacked: {error}") from None  # of bzip2 or gzip, and not of the disk
 
 
-def _lzma_faults() -> tuple[type[Exception], ...]:
+def _faults() -> tuple[type[Exception], ...]:
+    """Return the types of errors that damaged archives raise."""
+    found = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
     try:
         from lzma import LZMAError
     except ImportError:  # a Python that was built without it opens no such archive
-        return ()
-    return (LZMAError,)
+        return found
+    return (*found, LZMAError)
 
 
 def free_bytes(directory: Path) -> int:
