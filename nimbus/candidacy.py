@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from tupletree._coord.acls import share_roots
 from tupletree._coord.leader import Front, LeaderElection
@@ -137,7 +138,7 @@ class Candidacy:
             await asyncio.wait({before})
         while True:
             try:
-                missing = await self._replication.sync(())
+                missing = await self._replication.sync(frozenset)
                 break
             except UnavailableError:
                 await asyncio.sleep(_RETRY_S)
@@ -181,7 +182,7 @@ class Candidacy:
             pause_s = self._config.monitor_s
             own = self._known.own
             try:
-                missing = await self._replication.sync(own.leader_state.blobs_in_use if own is not None else ())
+                missing = await self._replication.sync(functools.partial(_blobs_in_use, own))
                 if own is None:  # if this nimbus leads next, it then reads only what has changed
                     await asyncio.to_thread(cluster_state.load, self._store)
             except UnavailableError as error:
@@ -237,3 +238,8 @@ class Candidacy:
 
     async def _unseat(self, front: Front) -> None:
         await asyncio.to_thread(self._election.unseat, front)
+
+
+def _blobs_in_use(own: Reconciler | None) -> Set[str]:
+    """Return the digests of uploads that this nimbus accepts as the leader, if it leads."""
+    return own.leader_state.blobs_in_use if own is not None else frozenset()

@@ -2,7 +2,7 @@
 
     <local.dir>/blobs/
         <sha256>                complete: renamed when the digest is verified; never changed afterwards
-        <sha256>.unpacked/      what is in the archive; renamed likewise
+        <sha256>.unpacked/      what is in the archive; renamed when it is on the disk
         <sha256>.part           see downloads.py
         <sha256>.*.unpacking/   being unpacked
 
@@ -28,7 +28,7 @@ from tupletree.errors import NotFoundError, ProtocolError, UnavailableError
 from tupletree.v1.topology_pb2 import BlobRecord
 
 from .downloads import SHA256, Downloads, Received, disk_errors
-from .files import remove_tree
+from .files import publish_tree, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +72,7 @@ class BlobFiles(Downloads):
         unpacking = self._root / f"{file.name}.{uuid.uuid4().hex}.unpacking"
         try:
             unpack_archive(file, unpacking, what, free_bytes(self._root))
-            if not unpacked.exists():
-                os.replace(unpacking, unpacked)
+            publish_tree(unpacking, unpacked)
         finally:
             remove_tree(unpacking)
 
@@ -94,7 +93,11 @@ def link(directory: Path, name: str, sha256: str, target: Path) -> None:
         os.symlink(target, version / name)
     fresh = directory / "blobs" / f".{uuid.uuid4().hex}"
     os.symlink(Path("blobs", sha256, name), fresh)
-    os.replace(fresh, directory / name)
+    try:
+        os.replace(fresh, directory / name)
+    except OSError:  # a component has put a directory there
+        os.unlink(fresh)
+        raise
 
 
 def linked(directory: Path, name: str) -> str:

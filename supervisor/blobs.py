@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tupletree._daemon.task_group import TaskGroup
 from tupletree._log import event
-from tupletree.errors import NotFoundError, UnavailableError, UsageError
+from tupletree.errors import NotFoundError, UnavailableError
 from tupletree.v1.topology_pb2 import BlobRecord
 
 from .backoff import retry_delay_s
@@ -87,9 +87,9 @@ class Blobs:
     async def prepare(self, bundle_sha256: str) -> dict[str, Exception]:
         """Localize the blobs of all work with this bundle, so that its workers can start.
 
-        If a new version cannot be fetched or unpacked, the earlier one serves. Returns, by its id, why a topology
-        lacks one: UnavailableError (try again later), NotFoundError if a blob is deleted, or UsageError if it cannot
-        be unpacked. Other topologies with this bundle can start.
+        If a new version cannot be fetched or unpacked, whatever the reason, the earlier one serves. Returns, by its id,
+        why a topology lacks one: UnavailableError (try again later), NotFoundError if a blob is deleted, or UsageError
+        if it cannot be unpacked. Other topologies with this bundle can start.
         """
         failed: dict[Form, Exception] = {}
         done: set[Form] = set()
@@ -98,8 +98,7 @@ class Blobs:
                 try:
                     await self._refresh(form)
                 except Exception as error:
-                    is_late = isinstance(error, UnavailableError | UsageError) and not isinstance(error, NotFoundError)
-                    if not is_late or form not in self._ready:
+                    if isinstance(error, NotFoundError) or form not in self._ready:
                         failed[form] = error
                     else:
                         event(log, "blob.not_refreshed", level=logging.WARNING, key=form.key, cause=error)

@@ -3,7 +3,7 @@
     <local.dir>/bundles/
         <sha256>.part         bytes received so far; a later attempt resumes the download
         <sha256>.*.unpacking/ being unpacked
-        <sha256>/             complete: created by rename after the digest is verified
+        <sha256>/             complete: verified, unpacked, on the disk, and then renamed
         <sha256>/venv/        see virtualenv.py
         <sha256>.lock         lock held while the environment is built
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -28,7 +27,7 @@ from tupletree.errors import ProtocolError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2, nimbus_pb2_grpc
 
 from .downloads import SHA256, Downloads, Received, disk_errors
-from .files import remove_tree
+from .files import publish_tree, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +88,7 @@ class Bundles(Downloads):
         part, unpacking = self._root / f"{sha256}.part", self._root / f"{sha256}.{uuid.uuid4().hex}.unpacking"
         try:
             bundle.unpack(part, unpacking)
-            if not self.directory(sha256).exists():
-                os.replace(unpacking, self.directory(sha256))
+            publish_tree(unpacking, self.directory(sha256))
             part.unlink(missing_ok=True)
         except UsageError:
             part.unlink(missing_ok=True)

@@ -65,6 +65,7 @@ from .retention import BundleAges, abandoned_workers, old_logs
 from .service import SupervisorService, summarize
 from .slot import state_name
 from .slot_events import Assigned, Event, ReportError
+from .slot_queries import limited_workers
 from .slots import Slots
 from .users import prepare_machine
 from .worker_groups import find_groups
@@ -261,14 +262,8 @@ class SupervisorDaemon:
         self._memory.set_limits(limits)
         if self._groups is not None:
             self._groups.set_limits(limits)
-            desired = {slot.port: slot.desired.topology_id for slot in self._slots if slot.desired is not None}
-            live = {
-                one.worker_id: (one.port, one.work.topology_id)
-                for one in self._effects.live
-                if desired.get(one.port) == one.work.topology_id  # one that is replaced keeps its limit until it ends
-            }
             with self._contained("limits of workers"):
-                await asyncio.to_thread(self._groups.apply, live)
+                await asyncio.to_thread(self._groups.apply, limited_workers(self._slots))
 
     def _snapshot(self, store: Store) -> tuple[list[Assignment], dict[str, TopologyRecord], frozenset[str]]:
         """Return all assignments, the records of topologies assigned to this supervisor, and the ids of topologies with

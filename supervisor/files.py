@@ -15,6 +15,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from tupletree._sinks.durable_files import sync
+
 from .file_rights import rights_of_owner
 
 _SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -41,6 +43,26 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """Return the text of a regular file. Raises OSError or ValueError."""
     with open_regular(path) as file:
         return file.read().decode("utf-8")
+
+
+def publish_tree(directory: Path, target: Path) -> None:
+    """Give a directory the name by which it counts as complete, with all that is in it on the disk.
+
+    Nothing is changed if another attempt has been faster. Raises OSError.
+    """
+    waiting = [os.fspath(directory)]
+    while waiting:
+        path = waiting.pop()
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    sync(entry.path)
+        sync(path)
+    if not target.exists():
+        os.replace(directory, target)
+        sync(target.parent)
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:

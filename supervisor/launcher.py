@@ -276,8 +276,10 @@ def _environment(conf: Mapping[str, Any], account: Account | None) -> dict[str, 
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically, readable by its owner only."""
+    """Write a JSON file atomically, readable by its owner only. A link in its place is removed, not followed."""
     partly = path.with_suffix(".partial")
-    with open(os.open(partly, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+    partly.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(partly, flags, 0o600), "w", encoding="utf-8") as file:
         json.dump(facts, file)
     os.replace(partly, path)

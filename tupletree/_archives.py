@@ -16,7 +16,8 @@ from tupletree.errors import UsageError
 
 MAX_ENTRIES: Final = 100_000
 
-_FAULTS: Final = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_TAIL_READS: Final = 64
+_TAIL_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,22 @@ def unpack_archive(path: Path, directory: Path, what: str, max_bytes: int) -> No
                 limits = f"{max_bytes} bytes or {MAX_ENTRIES} files"
                 raise UsageError(f"{what} cannot be unpacked: it holds more than {limits}, the limits here")
             _extract(member, directory, what)
-    except _FAULTS as error:
+    except _faults() as error:
         raise UsageError(f"{what} cannot be unpacked: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise UsageError(f"{what} cannot be unpacked: {error}") from None  # of bzip2 or gzip, and not of the disk
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """Return the types of errors that damaged archives raise."""
+    found = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+    try:
+        from lzma import LZMAError
+    except ImportError:  # a Python that was built without it opens no such archive
+        return found
+    return (*found, LZMAError)
 
 
 def free_bytes(directory: Path) -> int:
@@ -75,6 +90,15 @@ def _members(path: Path, what: str) -> Iterator[_Member]:
             if not one.isreg() and not one.isdir():
                 raise UsageError(f"{what} cannot be unpacked: {one.name!r} is neither a file nor a directory")
             yield _Member(one.name, one.size, tar.extractfile(one) if one.isreg() else None)
+        _drain(tar)
+
+
+def _drain(tar: tarfile.TarFile) -> None:
+    """Read the padding of an archive: a compressed stream verifies its checksum at its end only."""
+    assert tar.fileobj is not None, "it is open"
+    for _ in range(_TAIL_READS):
+        if not tar.fileobj.read(_TAIL_BYTES):
+            return
 
 
 def _extract(member: _Member, root: Path, what: str) -> None:

@@ -27,7 +27,9 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_KEY - 1}}}")
 NAME_PATTERN: Final = f"^{_NAME.pattern}$"
 _NAME_WORDS: Final = f"1 to {MAX_KEY} letters, digits, '.', '_' and '-', the first no '.' and no '-'"
 _OPTIONS: Final = ("localname", "uncompress", "workerRestart")
-_OF_WORKERS: Final = frozenset({"blobs", "launch.json", "work.json", "process.json"})
+_OF_WORKERS: Final = frozenset(
+    {"blobs", "own", *(f"{name}.{ending}" for name in ("launch", "work", "process") for ending in ("json", "partial"))}
+)
 """Names in the directory of a worker, in which local names become links."""
 
 

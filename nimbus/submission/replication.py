@@ -53,11 +53,11 @@ class Replication:
         self._lock = asyncio.Lock()  # one sync at a time: a new leader waits for the running sync
         self._fetching: set[str] = set()  # digests of blobs
 
-    async def sync(self, in_use: Collection[str]) -> list[TopologyRecord]:
+    async def sync(self, in_use: Callable[[], Collection[str]]) -> list[TopologyRecord]:
         """Fetch missing bundles and remove unneeded ones. Raises UnavailableError.
 
-        Returns the live topologies whose bundle is still missing. ``in_use``: digests of uploads whose topology is not
-        stored yet.
+        Returns the live topologies whose bundle is still missing. ``in_use``: returns the digests of uploads whose
+        topology is not stored yet.
         """
         async with self._lock:
             records = await asyncio.to_thread(self._store.topologies)
@@ -70,7 +70,7 @@ class Replication:
                     fetched = not is_lacking or await self._fetch(version.bundle_sha256, version.bundle_bytes)
                     if not fetched and version in needed_versions(one):
                         missing.append(one)
-            await disk.run(self._sweep, records, named, self._fetching | set(in_use))
+            await self._sweep(records, named, lambda: self._fetching | set(in_use()))
             return missing
 
     async def sync_blobs(self) -> list[BlobRecord]:
@@ -147,20 +147,34 @@ class Replication:
                 await asyncio.sleep(_PROBE_S)
         event(log, "blob.unconfirmed", level=logging.WARNING, nimbus=address, cause=f"missing after {timeout_s:g} s")
 
-    def _sweep(self, records: Found[TopologyRecord], named: Found[BlobRecord], in_use: Set[str]) -> None:
+    async def _sweep(
+        self, records: Found[TopologyRecord], named: Found[BlobRecord], in_use: Callable[[], Set[str]]
+    ) -> None:
         if records.unreadable or named.unreadable:
             return  # what unreadable records need is unknown
-        needed = {one.bundle_sha256 for stored in records.values() for one in versions_of(stored.value)} | in_use
-        needed |= {stored.value.sha256 for stored in named.values()}
-        unneeded = self._blobs.digests() - needed
+        unneeded = await disk.run(self._blobs.digests) - _needed(records, named) - in_use()
         now_s = self._clock()
         self._unneeded_since = {one: self._unneeded_since.get(one, now_s) for one in unneeded}
-        for sha256, since_s in list(self._unneeded_since.items()):
-            if now_s - since_s >= self._delay_s:
-                self._blobs.remove(sha256)
+        due = {one for one, since_s in self._unneeded_since.items() if now_s - since_s >= self._delay_s}
+        if not due:
+            return
+        due -= in_use()  # before the records are read again: an upload that ends in between has a record
+        named = await asyncio.to_thread(self._store.blobs)
+        records = await asyncio.to_thread(self._store.topologies)
+        if records.unreadable or named.unreadable:
+            return
+        for sha256 in due - _needed(records, named):
+            if sha256 not in in_use():
+                await disk.run(self._blobs.remove, sha256)
                 del self._unneeded_since[sha256]
                 event(log, "blob.removed", sha256=sha256)
 
     def next_removal_s(self) -> float | None:
         """Return the time, by ``clock``, of the next removal of an unneeded blob; None if no blob is unneeded."""
         return min((since_s + self._delay_s for since_s in self._unneeded_since.values()), default=None)
+
+
+def _needed(records: Found[TopologyRecord], named: Found[BlobRecord]) -> set[str]:
+    """Return the digests of the bundles and blobs that records name."""
+    bundles = {one.bundle_sha256 for stored in records.values() for one in versions_of(stored.value)}
+    return bundles | {stored.value.sha256 for stored in named.values()}

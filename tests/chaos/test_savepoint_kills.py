@@ -116,11 +116,12 @@ def take(cluster, place):
 def contents(place):
     """What a savepoint has counted, and the position of each spout's task."""
     counts = Counter()
-    for row in pq.read_table(place / "count.parquet").to_pylist():
+    manifest = json.loads((place / "savepoint.json").read_text())
+    for row in pq.read_table(place / manifest["components"]["count"]["files"]).to_pylist():
         word = decode_value(row["key"])
         assert word not in counts, f"two tasks have counted {word}"
         counts[word] = decode_value(row["value"])
-    return counts, json.loads((place / "savepoint.json").read_text())["positions"].get("text")
+    return counts, manifest["positions"].get("text")
 
 
 def before(positions):

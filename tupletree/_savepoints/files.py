@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -48,6 +49,7 @@ class Place:
         except Exception as error:  # of many types: an unknown scheme, a store that this PyArrow was built without
             raise UsageError(f"{address} cannot be used for a savepoint: {error}") from error
         self._path = path.rstrip("/") or path
+        self._is_local = isinstance(self._fs, fs.LocalFileSystem)
         self._kind = fs.FileType
         self._selector = fs.FileSelector
 
@@ -67,10 +69,27 @@ class Place:
         except UnicodeDecodeError as error:
             raise UsageError(f"{self.address}: {FILE} is not a text in UTF-8: {error}") from None
 
+    def check_free(self) -> None:
+        """Raise UsageError if there is a savepoint."""
+        if self.has_manifest():
+            raise self._taken()
+
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest, which makes the other files a savepoint."""
-        with self._errors(), self._fs.open_output_stream(self._of(FILE)) as file:
-            file.write(manifest.encoded().encode())
+        """Write the manifest, which makes the other files a savepoint. Raises UsageError if there is one.
+
+        Of two that are written at the same moment, a directory of this machine keeps the first, a store the last.
+        """
+        self.check_free()
+        data = manifest.encoded().encode()
+        with self._errors():
+            if self._is_local:
+                try:
+                    _write_new(self._of(FILE), data)
+                except FileExistsError:
+                    raise self._taken() from None
+                return
+            with self._fs.open_output_stream(self._of(FILE)) as file:
+                file.write(data)
 
     def create(self) -> None:
         """Create the directory, if there is none."""
@@ -79,7 +98,7 @@ class Place:
 
     @contextlib.contextmanager
     def writer(self, name: str) -> Iterator[ParquetRows]:
-        """Yield a writer of rows to a file, which takes the place of one of that name."""
+        """Yield a writer of rows to a file, whose name no other attempt has."""
         with self._errors(), self._fs.open_output_stream(self._of(name)) as file:
             rows = ParquetRows(file)
             try:
@@ -98,11 +117,17 @@ class Place:
                 read = encoded_rows if part.rows == ENCODED else _plain_rows
                 yield from read(parquet_file(file, where), where, state_form)
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files that an attempt has left, as far as that is possible."""
-        for name in names:
-            with contextlib.suppress(Exception):
-                self._fs.delete_file(self._of(name))
+    def remove(self, names: Iterable[str], id: str) -> None:
+        """Remove files that an attempt has left, as far as possible. ``id``: that of its manifest.
+
+        The manifest is first, so that none names files that are gone. That of another attempt stays.
+        """
+        with contextlib.suppress(Exception):
+            if self.has_manifest() and self.read_manifest().id == id:
+                self._fs.delete_file(self._of(FILE))
+            for name in names:
+                with contextlib.suppress(Exception):
+                    self._fs.delete_file(self._of(name))
 
     def _files(self, name: str) -> list[str]:
         path = self._of(name)
@@ -119,6 +144,9 @@ class Place:
             raise UsageError(f"{self.address}: there is no file {name}")
         return files
 
+    def _taken(self) -> UsageError:
+        return UsageError(f"there is a savepoint at {self.address} already: name another directory with --to")
+
     def _of(self, name: str) -> str:
         return f"{self._path}/{name}"
 
@@ -132,6 +160,17 @@ class Place:
             raise UnavailableError(f"{self.address}: {error}") from error
         except pyarrow("pyarrow.lib").ArrowInvalid as error:  # neither a path nor an address, such as s3:/bucket
             raise UsageError(f"{self.address} cannot be used for a savepoint: {error}") from error
+
+
+def _write_new(path: str, data: bytes) -> None:
+    """Write a file of this machine, whole or not at all. Raises FileExistsError if there is one."""
+    with open(path, "xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except BaseException:
+            os.unlink(path)
+            raise
 
 
 class ParquetRows:

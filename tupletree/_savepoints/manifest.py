@@ -1,7 +1,9 @@
 """The manifest of a savepoint: ``savepoint.json``, written last, which says what the other files are.
 
     NAME/savepoint.json          this
-    NAME/count.parquet           the entries of component count: a file, or a directory of files as Spark writes it
+    NAME/count@1f3ac09b.parquet  the entries of component count: a file, or a directory of files as Spark writes it
+
+Two attempts can write to one directory: each has names of its own, and the first that writes the manifest completes it.
 
 Only ``tupletree_savepoint`` and ``components``, with ``files`` for each, are required: another program can write one by
 hand (docs/guides/savepoints.md).

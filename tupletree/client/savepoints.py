@@ -74,15 +74,16 @@ class SavepointCalls(LeaderCalls):
                 went on each time that the states were read.
         """
         limit_s = seconds(60.0 if wait_secs is None else wait_secs) or 0.0
-        place = None if to is None else _free(os.fspath(to))
-        described = self._described(name)
-        record = described.summary.record
+        address = None if to is None else os.fspath(to)
+        if address is not None:
+            Place(address).check_free()
+        record = self._described(name).summary.record
         pages = Pages(self._call, name)
         is_done = False
         try:
             if kill:
                 self._stop_spouts(pages, name, limit_s)
-            made = self._take(pages, described, place, limit_s)
+            made = self._take(pages, record, address, limit_s)
             if kill:
                 _check_last(pages.settle(limit_s), made)  # a worker can have ended just now, and the hold with it
                 request = request_of(nimbus_pb2.KillRequest, name=name, wait_s=0.0)
@@ -141,29 +142,33 @@ class SavepointCalls(LeaderCalls):
         self._call(lambda stub: stub.Deactivate(nimbus_pb2.DeactivateRequest(name=name), timeout=_CALL_S))
         pages.await_quiet(limit_s)
 
-    def _take(
-        self, pages: Pages, described: nimbus_pb2.DescribeTopologyReply, place: Place | None, limit_s: float
-    ) -> Savepoint:
-        name = described.summary.record.name
+    def _take(self, pages: Pages, record: pb.TopologyRecord, address: str | None, limit_s: float) -> Savepoint:
+        name = record.name
         reason = UnavailableError(_steady(name))
         for _ in range(_TRIES):
             held = pages.settle(limit_s)
-            target = _free(f"{name}-{held.txid}") if place is None else place
-            target.create()
+            place = Place(f"{name}-{held.txid}" if address is None else address)
+            place.check_free()  # another attempt with the same address can have written it meanwhile
+            place.create()
             written: list[str] = []
+            id = f"{name}-{held.txid}-{uuid.uuid4().hex[:8]}"
             try:
-                manifest = _write(target, pages, held, described, written)
+                if held.topology_id != record.id:
+                    raise MovedError(f"topology '{name}' has been replaced")
+                manifest = _write(place, pages, held, self._described(name), id, written)
                 pages.check(held)
-                target.write_manifest(manifest)
+                if self._described(name).summary.record.version != manifest.version:
+                    raise MovedError(f"topology '{name}' has been updated")
+                place.write_manifest(manifest)
             except UnavailableError as error:  # a worker that ends is replaced
-                target.remove(written)
+                place.remove(written, id)
                 reason = reason if isinstance(error, MovedError) else error
                 continue
             except BaseException:
-                target.remove(written)
+                place.remove(written, id)
                 raise
             entries = {id: part.entries or 0 for id, part in manifest.components.items()}
-            return Savepoint(target.address, held.txid, entries, round(time.monotonic() - held.since_s, 3))
+            return Savepoint(place.address, held.txid, entries, round(time.monotonic() - held.since_s, 3))
         raise reason
 
 
@@ -183,47 +188,42 @@ def _steady(name: str) -> str:
     )
 
 
-def _free(address: str) -> Place:
-    place = Place(address)
-    if place.has_manifest():
-        raise UsageError(f"there is a savepoint at {address} already: name another directory with --to")
-    return place
-
-
 def _write(
-    place: Place, pages: Pages, held: Held, described: nimbus_pb2.DescribeTopologyReply, written: list[str]
+    place: Place, pages: Pages, held: Held, described: nimbus_pb2.DescribeTopologyReply, id: str, written: list[str]
 ) -> Manifest:
-    """Write the rows of all components, and return the manifest. ``written``: takes the names of the files."""
+    """Write the rows of all components, and return the manifest, which has this id.
+
+    ``written``: takes the names of the files. They have a part of the id, so that no two attempts write the same file.
+    """
     record = described.summary.record
     specs = {one.id: one for one in described.spec.components}
     if record.id != held.topology_id or not held.tasks.keys() <= specs.keys():
         raise MovedError(f"topology '{record.name}' has been replaced")
     components: dict[str, Part] = {}
     positions: dict[str, list[Any]] = {}
-    for id, tasks in sorted(held.tasks.items()):
-        spec = specs[id]
+    for component, tasks in sorted(held.tasks.items()):
+        spec = specs[component]
         is_spout = spec.kind == pb.COMPONENT_KIND_SPOUT
-        name = f"{quote(id, safe='')}.parquet"
+        name = f"{quote(component, safe='')}@{id[-8:]}.parquet"
         written.append(name)
         with place.writer(name) as rows:
-            for page in pages.rows(held, id):
+            for page in pages.rows(held, component):
                 rows.write(page)
                 if is_spout:
-                    positions.setdefault(id, []).extend(shown_form(value) for _, _, value in page)
-        components[id] = Part(
+                    positions.setdefault(component, []).extend(shown_form(value) for _, _, value in page)
+        components[component] = Part(
             files=name,
             rows=ENCODED,
             kind=KINDS[spec.kind],
             state_form=spec.state_form,
-            state_version=held.versions.get(id, 1),
+            state_version=held.versions.get(component, 1),
             tasks=tasks,
             fields=fields_of(spec),
             entries=rows.entries,
         )
-    written.append(FILE)
     return Manifest(
         components,
-        id=f"{record.name}-{held.txid}-{uuid.uuid4().hex[:8]}",
+        id=id,
         topology=record.name,
         topology_id=record.id,
         version=record.version,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 import os
+import random
+import shutil
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +19,14 @@ import pytest
 from small_disk import remount, small_disk
 from supervisor_harness import BundleServer
 
+from tupletree.config import defaults
 from tupletree.errors import ProtocolError, UnavailableError, UsageError
 from tupletree.supervisor.blob_files import BlobFiles, link, linked, unlink_version
 from tupletree.supervisor.blob_plan import Form, LocalBlob
 from tupletree.supervisor.blobs import Blobs
 from tupletree.supervisor.bundles import find_leader
-from tupletree.supervisor.launcher import LaunchedWorker
+from tupletree.supervisor.config import SupervisorConfig
+from tupletree.supervisor.launcher import LaunchedWorker, Launcher
 from tupletree.supervisor.local_assignment import LocalAssignment
 from tupletree.testing import wait_until
 from tupletree.v1.topology_pb2 import BlobRecord
@@ -80,6 +86,35 @@ def test_what_cannot_be_had_is_one_sentence(server: BundleServer, tmp_path: Path
     assert [name for name in os.listdir(tmp_path) if not name.endswith(".part")] == [record.sha256]
 
 
+def test_workers_start_with_the_version_before_while_the_newest_cannot_be_unpacked(
+    server: BundleServer, tmp_path: Path
+) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
+        info = tarfile.TarInfo("weights")
+        info.size = 100_000
+        tar.addfile(info, io.BytesIO(random.Random(1).randbytes(50_000).hex().encode()))
+    good = packed.getvalue()
+    damaged = good[:-25_000] + bytes(100) + good[-24_900:]
+    records = {"model": record_of(server, good)}
+    option = '{"topology.blobstore.map": {"model": {"uncompress": true}}}'
+    work = LocalAssignment("words-1-1", "90" * 32, 1, option, ((1, 1),))
+
+    async def stored(read: object) -> dict[str, Mock]:
+        return {key: Mock(value=record) for key, record in records.items()}
+
+    files, session = files_from(server, tmp_path), Mock(call=stored)
+    blobs = Blobs(files, Mock(), session, Mock(), lambda: [work], Mock(), Mock(), 1.0)
+    assert asyncio.run(blobs.prepare("90" * 32)) == {}
+    records["model"] = record_of(server, damaged)
+    with pytest.raises(UsageError, match=r"^blob 'model' cannot be unpacked: "):
+        asyncio.run(files.localize(records["model"], is_unpacked=True))
+    assert asyncio.run(blobs.prepare("90" * 32)) == {}
+    assert len(Path(blobs.links(work)["model"].path, "weights").read_bytes()) == 100_000
+    del records["model"]
+    assert "does not exist any more" in str(asyncio.run(blobs.prepare("90" * 32))["words-1-1"])
+
+
 def test_a_full_disk_leaves_the_old_version_and_the_next_attempt_goes_on(server: BundleServer, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         files = files_from(server, disk)
@@ -135,6 +170,38 @@ def test_whoever_opens_a_link_reads_one_whole_version(tmp_path: Path) -> None:
     unlink_version(worker, versions[0][0])
     assert sorted(os.listdir(worker / "blobs")) == [sha256 for sha256, _ in versions[1:]]
     assert linked(worker, "none") == "" == linked(worker, "blobs")
+
+
+def test_a_link_that_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    worker, copy = tmp_path / "worker", tmp_path / ("a" * 64)
+    (worker / "model").mkdir(parents=True)  # by a component
+    copy.touch()
+    for _ in range(3):
+        with pytest.raises(OSError, match="irectory"):
+            link(worker, "model", copy.name, copy)
+    assert os.listdir(worker / "blobs") == [copy.name]
+    (worker / "model").rmdir()
+    link(worker, "model", copy.name, copy)
+    assert linked(worker, "model") == copy.name
+    assert os.listdir(worker / "blobs") == [copy.name]
+
+
+@pytest.mark.parametrize("name", ["work.partial", "launch.partial", "process.partial", "model"])
+def test_a_launch_writes_through_no_link(tmp_path: Path, name: str) -> None:
+    conf = defaults() | {"local.dir": str(tmp_path / "local"), "logs.dir": str(tmp_path / "logs")}
+    launcher = Launcher(SupervisorConfig.from_conf(conf), "machine", "127.0.0.1:1", None)
+    copy = tmp_path / ("a" * 64)
+    copy.write_text("shared by all workers")
+    copy.chmod(0o444)
+    work = LocalAssignment("words-1-1", "90" * 32, 1, "{}", ((1, 1),))
+    blobs = {name: LocalBlob(copy.name, str(copy))}
+    _, process = launcher.launch("w", 6700, work, tmp_path, shutil.which("true") or "", blobs)
+    process.end()
+    assert copy.read_text() == "shared by all workers"
+    for written in ("work.json", "launch.json"):
+        path = launcher.directory("w") / written
+        assert path.is_file() and not path.is_symlink()
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_version_that_is_the_newest_again_while_it_is_removed_keeps_its_links(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -79,4 +81,27 @@ def test_an_archive_that_is_cut_off_is_refused_in_one_sentence(pack: Callable[..
     path = pack(tmp_path / "a", ("one.txt", bytes(range(256)) * 10))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(UsageError, match=r"^blob 'a' cannot be unpacked: "):
+        unpack_archive(path, tmp_path / "out", "blob 'a'", MIB)
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "zip-deflated", "zip-bz2", "zip-lzma"])
+def test_an_archive_that_is_damaged_anywhere_is_refused_in_one_sentence(mode: str, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(600_000).hex().encode()  # more than one block of bzip2
+    kinds = {"zip-deflated": zipfile.ZIP_DEFLATED, "zip-bz2": zipfile.ZIP_BZIP2, "zip-lzma": zipfile.ZIP_LZMA}
+    if mode in kinds:
+        with zipfile.ZipFile(tmp_path / "a", "w", kinds[mode]) as archive:
+            archive.writestr("model", data)
+    else:
+        tar_of(tmp_path / "a", ("model", data), mode=mode)
+    good = (tmp_path / "a").read_bytes()
+    for at in (200, len(good) // 3, len(good) // 2, len(good) - 300):
+        (tmp_path / "a").write_bytes(good[:at] + bytes(one ^ 0x5A for one in good[at : at + 50]) + good[at + 50 :])
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        with pytest.raises(UsageError, match=r"^blob 'a' cannot be unpacked: [^\n]*[^\n ]$"):
+            unpack_archive(tmp_path / "a", tmp_path / "out", "blob 'a'", 2 * MIB)
+
+
+def test_an_error_of_the_disk_is_not_one_of_the_archive(tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "a", ("n" * 300, b"1"))
+    with pytest.raises(OSError, match="File name too long"):
         unpack_archive(path, tmp_path / "out", "blob 'a'", MIB)

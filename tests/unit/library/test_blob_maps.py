@@ -41,6 +41,8 @@ def test_the_form_is_storms() -> None:
         ({"model": {"localname": "../m"}}, r"blob 'model': a localname has 1 to 200 letters.*, not '\.\./m'"),
         ({"model": {"localname": ""}}, r"blob 'model': a localname has 1 to 200 letters"),
         ({"model": {"localname": "launch.json"}}, r"the localname 'launch\.json' is that of a file of the worker"),
+        ({"work.partial": {}}, r"the localname 'work\.partial' is that of a file of the worker; choose another one"),
+        ({"model": {"localname": "own"}}, r"the localname 'own' is that of a file of the worker"),
         ({"model": {"uncompress": "yes"}}, r"blob 'model': uncompress is true or false, not 'yes'"),
         ({"model": {"workerRestart": 1}}, r"blob 'model': workerRestart is true or false, not 1"),
         ({"a": {"localname": "m"}, "b": {"localname": "m"}}, r"blobs 'a' and 'b' have the same localname 'm'"),

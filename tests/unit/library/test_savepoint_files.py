@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from tupletree import StatefulBolt, TopologyBuilder, config, value
 from tupletree._savepoints.export import writer_of
-from tupletree._savepoints.files import Place
+from tupletree._savepoints.files import Place, _write_new
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part, decoded
 from tupletree._savepoints.rows import FOLDER, load_carried, read_rows, write_rows
 from tupletree._wire.codec import decode_value, encode_value
@@ -174,8 +175,32 @@ def test_a_place_without_a_savepoint_or_of_an_unknown_kind_gets_a_sentence(tmp_p
     place.create()
     place.write_manifest(Manifest({}))
     assert place.read_manifest() == Manifest({})
-    place.remove([FILE, "none"])
+
+
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_a_manifest_is_created_once_and_removed_by_its_attempt_alone(tmp_path: Path, address: str) -> None:
+    place = Place(address.format(tmp_path / "new"))
+    place.create()
+    place.write_manifest(Manifest({}, id="words-7-1"))
+    with pytest.raises(UsageError, match=r"^there is a savepoint at .*new already: name another directory with --to$"):
+        place.write_manifest(Manifest({}, id="words-8-2"))
+    with pytest.raises(FileExistsError):  # another one was created after the question
+        _write_new(str(tmp_path / "new" / FILE), b"{}")
+    place.remove([], "words-8-2")
+    assert place.read_manifest().id == "words-7-1"
+    place.remove(["none"], "words-7-1")
     assert not place.has_manifest()
+
+
+def test_a_manifest_that_the_disk_does_not_take_leaves_none(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            _write_new(str(tmp_path / FILE), b"{}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / FILE).exists()
 
 
 def test_without_pyarrow_a_savepoint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tupletree._savepoints.files import Place
-from tupletree._savepoints.manifest import Manifest
+from tupletree._savepoints.manifest import FILE, Manifest
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.client.savepoints import SavepointCalls
 from tupletree.errors import UnavailableError, UsageError
@@ -33,6 +33,7 @@ class Topology:
         self.txid = 7
         self.tasks = dict(TASKS)
         self.id = "words-1-1"
+        self.version = 1
         self.calls: list[str] = []
         self.is_held = False
         self.large = False
@@ -40,8 +41,13 @@ class Topology:
     def DescribeTopology(self, request: Any, timeout: float) -> rpc.DescribeTopologyReply:
         conf = json.dumps({"topology.state.checkpoint.aligned": True})
         record = pb.TopologyRecord(
-            id=self.id, name=request.name, conf_json=conf, bundle_sha256="ab", status=pb.TOPOLOGY_STATUS_ACTIVE
+            id=self.id,
+            name=request.name,
+            conf_json=conf,
+            bundle_sha256=f"ab{self.version}",
+            status=pb.TOPOLOGY_STATUS_ACTIVE,
         )
+        record.version = self.version
         kinds = {"count": pb.COMPONENT_KIND_BOLT, "lines": pb.COMPONENT_KIND_SPOUT}
         spec = pb.TopologySpec(components=[pb.ComponentSpec(id=id, kind=kind) for id, kind in kinds.items()])
         return rpc.DescribeTopologyReply(summary=rpc.TopologySummary(record=record), spec=spec)
@@ -102,6 +108,27 @@ def test_a_checkpoint_that_commits_in_the_middle_is_never_mixed_with_the_one_bef
     assert not topology.is_held, "checkpoints go on"
 
 
+@pytest.mark.parametrize(("at", "goes_on"), [(1, True), (3, True), (3, False)])
+def test_an_attempt_leaves_a_savepoint_that_another_has_completed_meanwhile_as_it_is(
+    tmp_path: Path, at: int, goes_on: bool
+) -> None:
+    place = tmp_path / "kept"
+    before: dict[str, bytes] = {}
+
+    def complete_another(topology: Topology, number: int) -> None:
+        if number == at and not before:
+            Client(Topology()).savepoint("words", place)
+            own = {part.files for part in Place(str(place)).read_manifest().components.values()}
+            before.update({name: (place / name).read_bytes() for name in (*own, FILE)})
+            topology.txid += goes_on
+
+    with pytest.raises(UsageError, match=rf"^there is a savepoint at {place} already: name another directory with"):
+        Client(Topology(complete_another)).savepoint("words", place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    manifest, values = contents(place)
+    assert (manifest.checkpoint, values) == (7, {7})
+
+
 def test_a_commit_after_the_last_page_makes_all_of_it_void(tmp_path: Path) -> None:
     def change(topology: Topology, number: int) -> None:
         if number == 3:  # the last page of the first attempt: the tasks change behind it
@@ -110,6 +137,23 @@ def test_a_commit_after_the_last_page_makes_all_of_it_void(tmp_path: Path) -> No
     made = Client(Topology(change)).savepoint("words", tmp_path / "kept")
     manifest, _ = contents(tmp_path / "kept")
     assert (manifest.components["count"].tasks, made.entries["count"]) == (3, 3)
+
+
+@pytest.mark.parametrize("at", ["the wait for a checkpoint", "the last page"])
+def test_a_savepoint_across_an_update_is_of_the_version_whose_states_it_has(tmp_path: Path, at: str) -> None:
+    class Updated(Topology):
+        def HoldCheckpoints(self, request: Any, timeout: float) -> rpc.HoldCheckpointsReply:
+            if at == "the wait for a checkpoint":
+                self.version = 2
+            return super().HoldCheckpoints(request, timeout)
+
+    def update(topology: Topology, number: int) -> None:
+        if number == 3 and at == "the last page":
+            topology.version = 2
+
+    Client(Updated(update)).savepoint("words", tmp_path / "kept")
+    manifest, _ = contents(tmp_path / "kept")
+    assert (manifest.version, manifest.bundle_sha256) == (2, "ab2")
 
 
 def test_what_goes_on_and_on_is_given_up_and_leaves_no_files(tmp_path: Path) -> None:

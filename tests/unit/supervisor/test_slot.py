@@ -51,7 +51,7 @@ from tupletree.supervisor.slot_events import (
     WorkerExited,
     WorkerLaunched,
 )
-from tupletree.supervisor.slot_queries import knows, works_of
+from tupletree.supervisor.slot_queries import knows, limited_workers, works_of
 
 A = LocalAssignment("a", "sha-a", 1, "{}", ((1, 2),))
 A_REBALANCED = replace(A, executors=((1, 1),))
@@ -356,3 +356,10 @@ def test_what_others_see_of_a_slot(
 def test_the_works_of_a_slot_are_the_next_and_the_present() -> None:
     assert works_of(slot(stopping(), B)) == [B, A]
     assert works_of(slot(Empty(), None)) == []
+
+
+@pytest.mark.parametrize("state", [running(), Starting(A, W, NOW), stopping()])
+def test_a_worker_that_ends_for_other_work_of_its_topology_keeps_the_limit_that_it_had(state: State) -> None:
+    assert limited_workers([slot(state, A)]) == {"w1": (6700, "a")}
+    assert limited_workers([slot(state, desired) for desired in (A_REBALANCED, B, None)]) == {}
+    assert limited_workers([slot(Launching(A, "w1")), slot(Empty())]) == {}
