@@ -230,19 +230,44 @@ def test_a_full_shared_directory_is_said_and_changes_nothing(opened: Opens) -> N
     assert opened().get("word") == "x" * 1_000_000
 
 
-def test_a_full_local_disk_is_said_and_the_checkpoint_stays_whole(opened: Opens, tmp_path: Path) -> None:
-    state = filled(opened, 1)
-    state.put("long", os.urandom(1_000_000))
-    state.prepare_commit(2)
-    with full_disk(100_000), pytest.raises(UnavailableError, match=r"not/yet/.*/words-count-0-.*: IO error"):
-        state.commit(2)
-    assert state.get("word") == 1
-    state.commit(2)
-    assert (state.committed, state.prepared) == (2, None)
-    state.put("word", 3)
-    checkpoint(state, 3)
-    again = opened(directory=str(tmp_path / "elsewhere"))
-    assert (again.get("word"), len(again.get("long"))) == (3, 1_000_000)
+def test_a_state_goes_on_while_the_local_disk_is_full(
+    opened: Opens, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = filled(opened, 1, cache_entries=1)
+    with full_disk(100_000):
+        for txid in (2, 3):
+            for part in range(20):  # more than a file of the copy may have, and less than a segment may
+                state.put(f"long {txid} {part}", os.urandom(4_000))
+            checkpoint(state, txid)
+            assert (state.committed, state.prepared) == (txid, None)
+            assert (state.get("word"), len(state.get(f"long {txid} 19"))) == (1, 4_000)
+        assert len(dict(state.items())) == 42
+    assert [record.message.partition(" ")[0] for record in caplog.records] == ["state.copy_set_aside"]
+    state.put("word", 4)
+    checkpoint(state, 4)
+    hidden = tmp_path / "shared" / "hidden"
+    folder = tmp_path / "shared" / readable_name(NAMESPACE)
+    folder.rename(hidden)
+    assert (state.get("word"), len(state.get("long 2 0"))) == (4, 4_000)  # the copy has caught up
+    hidden.rename(folder)
+
+
+def test_a_state_is_opened_where_its_copy_cannot_be(opened: Opens, tmp_path: Path) -> None:
+    filled(opened, 1).close()
+    broken = tmp_path / "broken"
+    shutil.copytree(tmp_path / "not" / "yet", broken)
+    (copies,) = broken.glob(f"*/{readable_name(NAMESPACE)}")
+    shutil.rmtree(copies / "0")
+    (copies / "0").write_text("as on a disk that fails: nothing can be opened below this name")
+    for txid in (2, 3):
+        state = opened(directory=str(broken), cache_entries=1)
+        assert (state.committed, state.get("word")) == (txid - 1, 1 if txid == 2 else 2)
+        state.put("word", txid)
+        checkpoint(state, txid)
+        assert dict(state.items()) == {"word": txid, 1: "x" * 100}
+        state.close()
+    (copies / "0").unlink()
+    assert opened(directory=str(broken)).get("word") == 3
 
 
 def test_a_local_directory_that_cannot_be_made_is_said(opened: Opens, tmp_path: Path) -> None:
