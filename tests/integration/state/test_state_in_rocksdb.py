@@ -201,7 +201,7 @@ def test_a_damaged_or_foreign_file_is_said(opened: Opens, folder: Path, tmp_path
     segment = folder / files_of(folder)[0]
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-30])
-    with pytest.raises(UsageError, match=r"segment-\d+-1 is damaged, since it does not have the checksum"):
+    with pytest.raises(UsageError, match=r"segment-\d+-1-\w+ is damaged, since it does not have the checksum"):
         elsewhere.get("word")
     segment.write_bytes(whole)
     assert elsewhere.get("word") == 1
@@ -297,6 +297,30 @@ def test_a_state_that_was_removed_and_made_anew_is_not_written_by_who_had_it_bef
         first.prepare_commit(6)
     assert opened().committed == 1
     assert not (folder / manifest_name(12)).exists()
+
+
+@pytest.mark.parametrize("checkpoints", [1, 3], ids=["fewer manifests", "the same number of manifests"])
+def test_a_writer_that_paused_does_not_write_to_a_state_that_was_made_anew_meanwhile(
+    opened: Opens, place: StatePlace, folder: Path, checkpoints: int
+) -> None:
+    first: Any = filled(opened, 3)
+    shared = first._backend._shared
+    written = shared.write
+
+    def paused(*arguments: Any) -> Any:
+        place.provider.remove_state(NAMESPACE, place.provider_config, place.context)
+        filled(opened, checkpoints)
+        return written(*arguments)
+
+    shared.write = paused
+    first.put("word", -1)
+    with pytest.raises(UnavailableError, match=r"was removed or replaced while the state was in use"):
+        first.prepare_commit(4)
+    state = opened()
+    assert (state.committed, state.prepared, state.get("word")) == (checkpoints, None, checkpoints)
+    state.put("word", 7)
+    checkpoint(state, checkpoints + 1)
+    assert dict(opened().items()) == {"word": 7} | {txid: "x" * 100 for txid in range(1, checkpoints + 1)}
 
 
 def test_a_reader_does_not_take_a_new_state_of_the_name_for_the_one_before(opened: Opens, place: StatePlace) -> None:
