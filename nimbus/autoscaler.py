@@ -101,8 +101,11 @@ class Autoscaler:
             history.add(now, tasks, layout(record, assignment), settings.down_s)
             if view.leader_state.held_until_s.get(record.id, 0.0) > view.now_s:
                 obstacle = _HELD
-        isolation = view.leader_state.isolation
-        free = free_slots_of(record.id, view.state.free_slots(), isolation, view.records(), view.assignments())
+        leader_state, slots = view.leader_state, view.state.free_slots()
+        listed = leader_state.blacklist.listed
+        free = free_slots_of(
+            record.id, slots, leader_state.isolation, view.records(), view.assignments(), listed.keys()
+        )
         known = facts(record, spec, apart(now, tasks), len(assignment.workers), free, view.now_unix_s, obstacle)
         found = outlook(settings, known, history.moments)
         if found.change is not None and (lack := await leading.run(_lack, view, record, found.change)):

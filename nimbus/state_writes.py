@@ -13,8 +13,8 @@ from typing import Final
 import grpc.aio
 
 from tupletree._rpc.status import from_rpc_error
-from tupletree.errors import ProtocolError, TupletreeError, UsageError
-from tupletree.state.writes import check_changes, check_wait, decisive
+from tupletree.errors import ProtocolError, UsageError
+from tupletree.state.writes import check_changes, check_wait, decisive, with_committed
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1 import worker_pb2
@@ -61,7 +61,7 @@ class WriteRequests:
             else:
                 written += outcome.tasks
         if errors:
-            raise with_committed(decisive(errors), sum(task.put + task.deleted for task in written))
+            raise with_committed(decisive(errors), written, "tasks of other workers")
         written.sort(key=lambda task: task.index)
         return rpc.WriteStateReply(tasks=written, topology_id=record.id)
 
@@ -102,10 +102,3 @@ def indexes_of(changes: Sequence[pb.StateChange], tasks: int, component: str) ->
     if beyond is not None:
         raise UsageError(f"component '{component}' has tasks 0 to {tasks - 1}, and no task {beyond}")
     return sorted(named) if all(one.HasField("index") for one in changes) else list(range(tasks))
-
-
-def with_committed(error: BaseException, committed: int) -> BaseException:
-    """Return an error of some tasks, which says how many changes of other tasks are committed."""
-    if not committed or not isinstance(error, TupletreeError):
-        return error
-    return type(error)(f"{error}; of the changes, {committed:,} are committed by other tasks")

@@ -13,9 +13,9 @@ topology:
 2. Each gets machines that it lacks: those with the fewest workers of others, then with the most slots.
 
 A topology runs on machines of its owner only, and nobody else does: workers of others there are moved, or wait if
-there is no other slot. A topology waits where it is until others have left its machines, so it moves once. In a pool
-it does not wait for topologies that are killed. Where fewer machines are registered than are configured, a topology
-or a pool has these.
+there is no other slot. A topology waits where it is until others have left its machines, so it moves once. It does not
+wait for topologies that stay for a time: those that are killed, and those that cannot be moved now. Where fewer
+machines are registered than are configured, a topology or a pool has these.
 
 The same input gives the same output. Once a topology or a pool runs on as many machines as are configured, it keeps
 them.
@@ -56,7 +56,7 @@ class Isolation:
     """The machines of isolated topologies and of pools in one decision.
 
     ``owners``: of each machine that is not everybody's. ``homes``: the owner whose machines a topology uses; topologies
-    that use everybody's are absent. ``crowded``: of the machines of a topology, those that others have not left yet.
+    that use everybody's are absent. ``crowded``: of the machines of a topology, those that others are about to leave.
     ``lacks``: why an isolated topology has fewer machines than are configured. ``pools``: the configured sizes of the
     pools that have topologies, by user. Machines and topologies are named by id.
     """
@@ -161,11 +161,13 @@ def isolate(
     dead: Collection[tuple[str, Slot]],
     supervisors: Mapping[str, pb.Presence],
     pools: Mapping[str, int] | None = None,
+    staying: Collection[str] = (),
 ) -> Isolation:
     """Return the machines of the isolated topologies and of pools.
 
     ``configured``: the numbers of machines, by name of the topology; ``pools``: by user. ``used``: the slots of each
-    topology. ``dead``: workers that are not alive. ``supervisors``: those that get new workers.
+    topology. ``dead``: workers that are not alive. ``supervisors``: those that get new workers. ``staying``: topologies
+    that this decision cannot move.
     """
     ordered = sorted(records, key=lambda one: (one.submitted_unix_s, one.id))
     alive = [one for one in ordered if one.status != lifecycle.KILLED]
@@ -191,7 +193,8 @@ def isolate(
         owners.update(_divide(inner, park.part([one for one, owner in owners.items() if owner == Owner(pool)])))
         homes.update((one, Owner(pool, one)) for one in own)
         wanted.update(own)
-    found = Isolation(owners, homes, _crowded(owners, homes, park, {one.id for one in alive}), {}, dict(pools or {}))
+    leaving = {one.id for one in alive}.difference(staying)
+    found = Isolation(owners, homes, _crowded(owners, homes, park, leaving), {}, dict(pools or {}))
     lacks = {one: why for one, count in wanted.items() if (why := found.lack_of(one, count))}
     return Isolation(found.owners, found.homes, found.crowded, lacks, found.pools)
 
@@ -254,12 +257,11 @@ def _divide(claims: Sequence[_Claim], park: _Park) -> dict[str, Owner]:
 
 
 def _crowded(
-    owners: Mapping[str, Owner], homes: Mapping[str, Owner], park: _Park, alive: Collection[str]
+    owners: Mapping[str, Owner], homes: Mapping[str, Owner], park: _Park, leaving: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """Return the machines that each topology waits for, as others have not left them."""
     crowded: defaultdict[Owner, list[str]] = defaultdict(list)
     for machine, owner in sorted(owners.items()):
-        guests = [one for one in park.workers.get(machine, ()) if homes.get(one) != owner]
-        if (owner.topology and guests) or any(one in alive for one in guests):
+        if any(one in leaving and homes.get(one) != owner for one in park.workers.get(machine, ())):
             crowded[owner].append(machine)
     return {one: tuple(crowded[home]) for one, home in homes.items() if home in crowded}

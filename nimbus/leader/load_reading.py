@@ -4,7 +4,7 @@ from __future__ import annotations  # pure
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tupletree._wire.names import is_system
@@ -127,13 +127,15 @@ def free_slots_of(
     isolation: Isolation,
     records: Iterable[pb.TopologyRecord],
     assignments: Mapping[str, pb.Assignment],
+    blacklisted: Collection[str],
 ) -> FreeSlots:
     """Return the free slots that a topology may use and no rebalance under way will take.
 
-    ``free``: those that no topology is assigned to. ``assignments``: by topology id.
+    ``free``: those that no topology is assigned to. ``assignments``: by topology id. ``blacklisted``: supervisors that
+    get no new workers, unless something that must run has no other slot.
     """
     home = isolation.homes.get(topology_id)
-    usable = sum(isolation.may_use(topology_id, slot) for slot in free)
+    usable = sum(slot.supervisor_id not in blacklisted and isolation.may_use(topology_id, slot) for slot in free)
     promised = promised_slots([one for one in records if isolation.homes.get(one.id) == home], assignments)
     if not isolation.homes:
         return FreeSlots(max(0, usable - promised))

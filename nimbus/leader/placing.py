@@ -92,7 +92,7 @@ class EvenPlacer:
 
     def placed(self, record: pb.TopologyRecord, current: Placement, dead: Collection[Slot]) -> Placement:
         if self._waits(record):
-            return {slot: run for slot, run in current.items() if self._isolation.may_stay(record.id, slot)}
+            return self._meanwhile(record, current, dead)
         offered = self._offered(record, current)
         may_use = self._isolation.may_use
         alive = {slot: run for slot, run in current.items() if slot not in dead and may_use(record.id, slot)}
@@ -109,6 +109,26 @@ class EvenPlacer:
         offered = self._offered(record, current)
         even = place_from_scratch(executors_of_record(record), record.workers, offered)
         return by_traffic(self._traffic.get(record.id), record, {}, even)
+
+    def _meanwhile(self, record: pb.TopologyRecord, current: Placement, dead: Collection[Slot]) -> Placement:
+        """Return the placement of a topology that waits. If it runs, it does with all of its executors.
+
+        Those that have no worker come to its machines that others have left. Other workers stay as they are.
+        """
+        stay = {slot: run for slot, run in current.items() if self._isolation.may_stay(record.id, slot)}
+        alive = {slot: run for slot, run in stay.items() if slot not in dead}
+        if not current or runs_all(record, alive):
+            return stay
+        crowded = self._isolation.crowded[record.id]
+        offered = {slot for slot in self._offered(record, current) if slot.supervisor_id not in crowded}
+        if not offered:
+            return stay
+        apart = {slot: run for slot, run in alive.items() if slot not in offered}
+        there = {executor for run in apart.values() for executor in run}
+        others = [one for one in executors_of_record(record) if one not in there]
+        workers = max(1, record.workers - len(apart))
+        own = {slot: run for slot, run in alive.items() if slot in offered}
+        return apart | place(Request(others, workers, own, offered, offered & set(dead)))
 
     def _offered(self, record: pb.TopologyRecord, current: Placement) -> set[Slot]:
         offered = self._room.offered(record.id, current)

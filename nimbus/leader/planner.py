@@ -73,7 +73,8 @@ class Snapshot:
             return Isolation()
         records = [one.value for one in self.records.values()]
         supervisors = offering(self.supervisors, self.blacklisted)
-        return isolate(isolated, records, self.used_slots, self.dead, supervisors, pools)
+        staying = self.held.union(self.unread_assignments)
+        return isolate(isolated, records, self.used_slots, self.dead, supervisors, pools, staying)
 
 
 @dataclass(frozen=True)

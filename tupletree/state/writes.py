@@ -19,6 +19,8 @@ from tupletree.v1 import topology_pb2 as pb
 
 MAX_CHANGES: Final = 50_000
 MAX_CHANGE_BYTES: Final = 8_000_000
+MAX_CONDITIONAL: Final = 100
+"""The most changes of a request in which one has an expected value: a task checks and makes its own in one step."""
 REQUEST_BYTES: Final = 2_000_000
 """The bytes at which a request of many changes ends. One with a single large value may take MAX_CHANGE_BYTES."""
 
@@ -80,6 +82,10 @@ def check_changes(changes: Sequence[pb.StateChange]) -> None:
     size = sum(len(one.key) + len(one.value) + len(one.expected) for one in changes)
     if size > MAX_CHANGE_BYTES:
         raise UsageError(f"the keys and values of a request may take {MAX_CHANGE_BYTES:,} bytes, not {size:,}")
+    if len(changes) > MAX_CONDITIONAL and any(one.expected for one in changes):
+        raise UsageError(
+            f"a request with an expected value makes at most {MAX_CONDITIONAL} changes, not {len(changes):,}"
+        )
 
 
 def check_wait(wait_s: float) -> None:
@@ -91,6 +97,14 @@ def check_wait(wait_s: float) -> None:
 def decisive(errors: Sequence[BaseException]) -> BaseException:
     """Return the error to report of several tasks: one that leaves open what is stored, if there is one."""
     return next((error for error in errors if isinstance(error, UnavailableError)), errors[0])
+
+
+def with_committed(error: BaseException, written: Iterable[pb.StateWritten], whose: str) -> BaseException:
+    """Return an error of some tasks, which says how many changes others have committed. ``whose``: the others."""
+    committed = sum(task.put + task.deleted for task in written)
+    if not committed or not isinstance(error, TupletreeError):
+        return error
+    return type(error)(f"{error}; of the changes, {committed:,} are committed by {whose}")
 
 
 def in_requests(changes: Iterable[Change]) -> Iterator[list[Change]]:

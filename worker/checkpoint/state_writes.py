@@ -4,13 +4,16 @@
             -> the next checkpoint -> committed: answer; rolled back before: ConflictError
 
 So a change is a write of the task like those of its bolt: one writer, and one rule of what is committed with what. A
-task makes at most SLICE changes in one call, so that its tuples go on.
+call ends after SLICE changes or SLICE_S, since a deletion reads its key in the store, and another call goes on, so that
+tuples do too. A request with an expected value is made in one call, in which all expected values are checked first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,19 +24,20 @@ from tupletree.component import StatefulBolt
 from tupletree.errors import ConflictError, NotFoundError, ProtocolError, TupletreeError, UnavailableError, UsageError
 from tupletree.state.answers import decode_key
 from tupletree.state.contract import KeyValueState
-from tupletree.state.writes import check_changes, check_wait, decisive
+from tupletree.state.writes import check_changes, check_wait, decisive, with_committed
 from tupletree.v1 import worker_pb2
 from tupletree.v1.topology_pb2 import StateChange, StateWritten
 
 from ..core.bolt_task import BoltTask
 from ..core.task import Task
 from .key_places import Groupings, KeyPlaces
-from .on_task import on_task
+from .on_task import LateError, on_task
 from .participant import Participant
 from .pending_writes import Settle, Unsettled
 from .stateful_participant import StatefulParticipant
 
 SLICE: Final = 1_000
+SLICE_S: Final = 0.1
 MAX_WAITING: Final = 16
 POLL_S: Final = 0.1
 CALL_S: Final = 5.0
@@ -71,7 +75,7 @@ class StateWrites:
             NotFoundError: this is a worker of another topology, or the component has no state.
             UsageError: a change is malformed or has no task, or the state is not the user's alone. Nothing is changed.
             ConflictError: a task went back to an earlier checkpoint before all changes were committed, or a key has
-                another value than the expected one.
+                another value than the expected one, and its task has changed nothing.
             UnavailableError: a task does not run here or does not answer, or no checkpoint is committed in time.
         """
         tasks = self._checked(request)
@@ -86,9 +90,10 @@ class StateWrites:
             )
         finally:
             self._waiting -= 1
+        written = [one for one in outcomes if isinstance(one, StateWritten)]
         if errors := [one for one in outcomes if isinstance(one, BaseException)]:
-            raise decisive(errors)
-        return worker_pb2.WriteTaskStatesReply(tasks=[one for one in outcomes if isinstance(one, StateWritten)])
+            raise with_committed(decisive(errors), written, "other tasks of its worker")
+        return worker_pb2.WriteTaskStatesReply(tasks=written)
 
     def _checked(self, request: worker_pb2.WriteTaskStatesRequest) -> list[BoltTask]:
         if request.topology_id != self._topology_id:
@@ -147,18 +152,10 @@ class StateWrites:
     async def _write(self, task: BoltTask, changes: Sequence[Decoded], until_s: float) -> StateWritten:
         """Make the changes of one task."""
         index = task.context.task_index
-        own = [one for one in changes if one.task is None or one.task == index]
-        slices = []
-        written = StateWritten(index=index)
-        for at in range(0, len(own), SLICE):
-            one = _Slice(task, own[at : at + SLICE])
-            await one.make(until_s)
-            slices.append(one)
-            written.put += one.put
-            written.deleted += one.deleted
-        for one in slices:
-            written.committed = await one.commit(until_s)
-        return written
+        own = _TaskChanges(task, [one for one in changes if one.task is None or one.task == index])
+        await own.make(until_s)
+        committed = await own.commit(until_s)
+        return StateWritten(index=index, put=own.put, deleted=own.deleted, committed=committed)
 
 
 def write_refusal(task: Task) -> str:
@@ -175,32 +172,56 @@ def write_refusal(task: Task) -> str:
     )
 
 
-class _Slice:
-    """Some changes of one task, which are made in one call on its thread."""
+class _TaskChanges:
+    """The changes of one task, which are made in calls on its thread."""
 
     def __init__(self, task: BoltTask, changes: Sequence[Decoded]) -> None:
         self.put = 0
         self.deleted = 0
         self._task = task
         self._changes = changes
+        self._made = 0  # of the changes
         self._loop = asyncio.get_running_loop()
-        self._committed: asyncio.Future[int | Unsettled] = self._loop.create_future()
+        self._commits: list[asyncio.Future[int | Unsettled]] = []  # of each call
         self._is_abandoned = False
+        self._is_begun = False  # by the call of the moment
 
     @property
     def _where(self) -> str:
         return f"task {self._task.context.task_index} of component '{self._task.component_id}'"
 
     async def make(self, until_s: float) -> None:
-        """Make the changes, as soon as the task is initialised. Raises as ``StateWrites.write``; none is made then."""
-        while not await self._call():
-            if self._loop.time() > until_s:
-                raise UnavailableError(f"{self._where} has not opened its state yet; try again")
-            await asyncio.sleep(POLL_S)
+        """Make the changes, as soon as the task is initialised. Raises as ``StateWrites.write``."""
+        try:
+            while self._made < len(self._changes):
+                self._is_begun = False
+                is_ready = await self._call()
+                if self._made < len(self._changes) and self._loop.time() > until_s:
+                    what = "has not made all changes in time" if is_ready else "has not opened its state yet; try again"
+                    raise UnavailableError(f"{self._where} {what}")
+                if not is_ready:
+                    await asyncio.sleep(POLL_S)
+        except TupletreeError as error:
+            if not self._made or (self._is_abandoned and self._is_begun):
+                raise
+            raise UnavailableError(
+                f"{str(error).removesuffix('; try again')}; {self._made:,} of the {len(self._changes):,} changes in "
+                f"this task are made, and the next checkpoint has them, unless it fails: read the values before "
+                f"writing again"
+            ) from None
 
     async def _call(self) -> bool:
+        commit: asyncio.Future[int | Unsettled] = self._loop.create_future()
         try:
-            outcome = await on_task(self._task, self._made, CALL_S, "try again")
+            outcome = await on_task(self._task, lambda: self._make_some(commit), CALL_S, "try again")
+        except LateError:
+            self._is_abandoned = True
+            if not self._is_begun:
+                raise
+            raise UnavailableError(
+                f"{self._where} has been making changes for more than {CALL_S:g} s: they are possibly made, or will "
+                f"be; read the values before writing again"
+            ) from None
         except BaseException:
             self._is_abandoned = True
             raise
@@ -210,59 +231,70 @@ class _Slice:
             raise UnavailableError(
                 f"the state of component '{self._task.component_id}' raised {type(outcome).__name__}: {outcome}"
             )
+        if outcome:
+            self._commits.append(commit)
         return outcome
 
-    async def commit(self, until_s: float) -> int:
-        """Return the checkpoint that has the changes. Raises as ``StateWrites.write``."""
-        left_s = until_s - self._loop.time()
-        try:
-            outcome = await asyncio.wait_for(self._committed, max(0.0, left_s))
-        except TimeoutError:
-            raise UnavailableError(
-                f"{self._where} has made the changes, but no checkpoint was committed in time: the next one has them, "
-                f"unless it fails; see 'tupletree checkpoints', and read the values before writing again"
-            ) from None
-        if outcome is Unsettled.ROLLED_BACK:
-            raise ConflictError(
-                f"{self._where} went back to its last checkpoint before all changes were committed: write them again "
-                f"('tupletree errors' has the reason)"
-            )
-        if outcome is Unsettled.UNKNOWN:
-            raise UnavailableError(
-                f"the state of {self._where} was opened anew, possibly with the changes: read the values before "
-                f"writing again"
-            )
-        return outcome
+    async def commit(self, until_s: float) -> int | None:
+        """Return the checkpoint that has all changes, None if there were none. Raises as ``StateWrites.write``."""
+        committed = None
+        for commit in self._commits:
+            left_s = until_s - self._loop.time()
+            try:
+                outcome = await asyncio.wait_for(commit, max(0.0, left_s))
+            except TimeoutError:
+                raise UnavailableError(
+                    f"{self._where} has made the changes, but no checkpoint was committed in time: the next one has "
+                    f"them, unless it fails; see 'tupletree checkpoints', and read the values before writing again"
+                ) from None
+            if outcome is Unsettled.ROLLED_BACK:
+                raise ConflictError(
+                    f"{self._where} went back to its last checkpoint before all changes were committed: write them "
+                    f"again ('tupletree errors' has the reason)"
+                )
+            if outcome is Unsettled.UNKNOWN:
+                raise UnavailableError(
+                    f"the state of {self._where} was opened anew, possibly with the changes: read the values before "
+                    f"writing again"
+                )
+            committed = outcome
+        return committed
 
-    def _made(self) -> bool:
-        """Make the changes, on the task's thread. False if the task is not initialised, or nobody waits any more."""
+    def _make_some(self, commit: asyncio.Future[int | Unsettled]) -> bool:
+        """Make some changes, on the task's thread. False if the task is not initialised, or nobody waits any more."""
+        self._is_begun = True
         participant = self._task.participant
         assert isinstance(participant, StatefulParticipant)
         opened = participant.task_state.opened
         if self._is_abandoned or opened is None or not participant.is_ready:
             return False
         self._apply(opened[1])
-        participant.task_state.writes.add(self._settler())
+        participant.task_state.writes.add(self._settler(commit))
         return True
 
     def _apply(self, state: KeyValueState[Any, Any]) -> None:
-        for _, key, _, expected in self._changes:
-            if expected is not _ANYTHING and state.get(key, _MISSING) != expected:
+        conditional = [one for one in self._changes if one.expected is not _ANYTHING]  # then all are made in one call
+        for _, key, _, expected in conditional:
+            if state.get(key, _MISSING) != expected:
                 raise ConflictError(f"key {shown(key)} in {self._where} has another value now: nothing was changed")
-        for _, key, value, _ in self._changes:
+        until_s = math.inf if conditional else time.monotonic() + SLICE_S
+        for _, key, value, _ in self._changes[self._made : self._made + SLICE]:
             if value is not _DELETED:
                 state.put(key, value)
                 self.put += 1
             elif state.get(key, _MISSING) is not _MISSING:
                 state.delete(key)
                 self.deleted += 1
+            self._made += 1
+            if time.monotonic() > until_s:
+                break
 
-    def _settler(self) -> Settle:
-        loop, committed = self._loop, self._committed
+    def _settler(self, commit: asyncio.Future[int | Unsettled]) -> Settle:
+        loop = self._loop
 
         def set_result(outcome: int | Unsettled) -> None:
-            if not committed.done():
-                committed.set_result(outcome)
+            if not commit.done():
+                commit.set_result(outcome)
 
         def settle(outcome: int | Unsettled) -> None:
             with contextlib.suppress(RuntimeError):  # the event loop is closed

@@ -201,7 +201,7 @@ def test_a_damaged_or_foreign_file_is_said(opened: Opens, folder: Path, tmp_path
     segment = folder / files_of(folder)[0]
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-30])
-    with pytest.raises(UsageError, match=r"segment-\d+-1 is damaged, since it does not have the checksum"):
+    with pytest.raises(UsageError, match=r"segment-\d+-1-\w+ is damaged, since it does not have the checksum"):
         elsewhere.get("word")
     segment.write_bytes(whole)
     assert elsewhere.get("word") == 1
@@ -230,19 +230,44 @@ def test_a_full_shared_directory_is_said_and_changes_nothing(opened: Opens) -> N
     assert opened().get("word") == "x" * 1_000_000
 
 
-def test_a_full_local_disk_is_said_and_the_checkpoint_stays_whole(opened: Opens, tmp_path: Path) -> None:
-    state = filled(opened, 1)
-    state.put("long", os.urandom(1_000_000))
-    state.prepare_commit(2)
-    with full_disk(100_000), pytest.raises(UnavailableError, match=r"not/yet/.*/words-count-0-.*: IO error"):
-        state.commit(2)
-    assert state.get("word") == 1
-    state.commit(2)
-    assert (state.committed, state.prepared) == (2, None)
-    state.put("word", 3)
-    checkpoint(state, 3)
-    again = opened(directory=str(tmp_path / "elsewhere"))
-    assert (again.get("word"), len(again.get("long"))) == (3, 1_000_000)
+def test_a_state_goes_on_while_the_local_disk_is_full(
+    opened: Opens, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = filled(opened, 1, cache_entries=1)
+    with full_disk(100_000):
+        for txid in (2, 3):
+            for part in range(20):  # more than a file of the copy may have, and less than a segment may
+                state.put(f"long {txid} {part}", os.urandom(4_000))
+            checkpoint(state, txid)
+            assert (state.committed, state.prepared) == (txid, None)
+            assert (state.get("word"), len(state.get(f"long {txid} 19"))) == (1, 4_000)
+        assert len(dict(state.items())) == 42
+    assert [record.message.partition(" ")[0] for record in caplog.records] == ["state.copy_set_aside"]
+    state.put("word", 4)
+    checkpoint(state, 4)
+    hidden = tmp_path / "shared" / "hidden"
+    folder = tmp_path / "shared" / readable_name(NAMESPACE)
+    folder.rename(hidden)
+    assert (state.get("word"), len(state.get("long 2 0"))) == (4, 4_000)  # the copy has caught up
+    hidden.rename(folder)
+
+
+def test_a_state_is_opened_where_its_copy_cannot_be(opened: Opens, tmp_path: Path) -> None:
+    filled(opened, 1).close()
+    broken = tmp_path / "broken"
+    shutil.copytree(tmp_path / "not" / "yet", broken)
+    (copies,) = broken.glob(f"*/{readable_name(NAMESPACE)}")
+    shutil.rmtree(copies / "0")
+    (copies / "0").write_text("as on a disk that fails: nothing can be opened below this name")
+    for txid in (2, 3):
+        state = opened(directory=str(broken), cache_entries=1)
+        assert (state.committed, state.get("word")) == (txid - 1, 1 if txid == 2 else 2)
+        state.put("word", txid)
+        checkpoint(state, txid)
+        assert dict(state.items()) == {"word": txid, 1: "x" * 100}
+        state.close()
+    (copies / "0").unlink()
+    assert opened(directory=str(broken)).get("word") == 3
 
 
 def test_a_local_directory_that_cannot_be_made_is_said(opened: Opens, tmp_path: Path) -> None:
@@ -272,6 +297,30 @@ def test_a_state_that_was_removed_and_made_anew_is_not_written_by_who_had_it_bef
         first.prepare_commit(6)
     assert opened().committed == 1
     assert not (folder / manifest_name(12)).exists()
+
+
+@pytest.mark.parametrize("checkpoints", [1, 3], ids=["fewer manifests", "the same number of manifests"])
+def test_a_writer_that_paused_does_not_write_to_a_state_that_was_made_anew_meanwhile(
+    opened: Opens, place: StatePlace, folder: Path, checkpoints: int
+) -> None:
+    first: Any = filled(opened, 3)
+    shared = first._backend._shared
+    written = shared.write
+
+    def paused(*arguments: Any) -> Any:
+        place.provider.remove_state(NAMESPACE, place.provider_config, place.context)
+        filled(opened, checkpoints)
+        return written(*arguments)
+
+    shared.write = paused
+    first.put("word", -1)
+    with pytest.raises(UnavailableError, match=r"was removed or replaced while the state was in use"):
+        first.prepare_commit(4)
+    state = opened()
+    assert (state.committed, state.prepared, state.get("word")) == (checkpoints, None, checkpoints)
+    state.put("word", 7)
+    checkpoint(state, checkpoints + 1)
+    assert dict(opened().items()) == {"word": 7} | {txid: "x" * 100 for txid in range(1, checkpoints + 1)}
 
 
 def test_a_reader_does_not_take_a_new_state_of_the_name_for_the_one_before(opened: Opens, place: StatePlace) -> None:

@@ -202,11 +202,14 @@ def test_slots_are_counted_on_the_machines_that_a_topology_may_use() -> None:
     isolation = Isolation({"m0": own, "m1": pool}, {"own-1-1": own, "a-1-1": pool, "b-1-1": pool}, pools={"ann": 2})
     rebalanced = record(lifecycle.REBALANCING, pending=pb.PendingAction(workers=2))
     rebalanced.id = "b-1-1"
-    found = {one: free_slots_of(one, free, isolation, [rebalanced], {}) for one in ("own-1-1", "a-1-1", "wc-1-1")}
+    found = {one: free_slots_of(one, free, isolation, [rebalanced], {}, ()) for one in ("own-1-1", "a-1-1", "wc-1-1")}
     assert [one.number for one in found.values()] == [3, 1, 3]
     assert found["own-1-1"].no_slot == "no slot is free on the machines of its own (isolation.scheduler.machines)"
     assert found["a-1-1"].no_slot.endswith("its owner's pool, which has 1 of 2 (multitenant.scheduler.user.pools)")
-    assert free_slots_of("wc-1-1", free, Isolation(), [rebalanced], {}) == FreeSlots(7, "no slot is free")
+    assert free_slots_of("wc-1-1", free, Isolation(), [rebalanced], {}, ()) == FreeSlots(7, "no slot is free")
+    avoided = {"m0", "m1"}
+    of_the_rest = free_slots_of("wc-1-1", free, Isolation(), [rebalanced], {}, avoided).number
+    assert of_the_rest == sum(slot.supervisor_id not in avoided for slot in free) - 2
 
 
 def report(

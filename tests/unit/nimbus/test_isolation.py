@@ -96,19 +96,63 @@ def test_others_leave_first_and_the_topology_moves_once() -> None:
     assert machines_of(done, "a") == machines_of(even, "a") and len(machines_of(done, "b")) == 3
 
 
+def with_a_lost_machine(**fields: object) -> Snapshot:
+    """An isolated topology whose worker on one of its two machines is dead, and another one on the third machine."""
+    even = settled(scene(named("a", at_s=0), named("b", 1, at_s=1), machines=3))
+    [other] = machines_of(even, "b")
+    lost = next(one for one in machines_of(even, "a") if one != other)
+    slots = placement_of(even.assignments["a-1-1"].value)
+    return replace(
+        even,
+        supervisors={one: it for one, it in even.supervisors.items() if one != lost},
+        dead=frozenset(("a-1-1", slot) for slot in slots if slot.supervisor_id == lost),
+        scheduling=Scheduling(isolated={"a": 2}),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def executors_of(snapshot: Snapshot, name: str) -> int:
+    return sum(map(len, placement_of(snapshot.assignments[f"{name}-1-1"].value).values()))
+
+
 def test_a_machine_that_others_have_not_left_is_waited_for() -> None:
-    killed = named("b", 4)
-    killed.status, killed.pending.due_unix_s = lifecycle.KILLED, 1e12
     even = settled(scene(named("b", 4), machines=2))
     waiting = replace(
         even,
-        records={"b-1-1": Versioned(killed, 1), "a-1-1": Versioned(named("a"), 0)},
+        records={**even.records, "a-1-1": Versioned(named("a", at_s=1), 0)},
         scheduling=Scheduling(isolated={"a": 1}),
     )
-    assert decide(settled(waiting)) == [] and machines_of(settled(waiting), "a") == []
+    assert machines_of(applied(waiting), "a") == []
     assert reason(waiting, "a") == (
         "It waits until other topologies have left its machines 'm0' (isolation.scheduler.machines)."
     )
+    assert machines_of(settled(waiting), "a") == ["m0", "m0"]
+
+
+def test_dead_executors_of_a_topology_that_waits_come_to_its_other_machines() -> None:
+    before = with_a_lost_machine()
+    assert "It waits until other topologies have left" in reason(before, "a")
+    moved = applied(before, 1)
+    assert machines_of(moved, "b") == machines_of(before, "b"), "the other has not moved yet"
+    assert executors_of(moved, "a") == 4 and set(machines_of(moved, "a")) <= moved.supervisors.keys()
+    check(settled(before))
+
+
+@pytest.mark.parametrize("why", ["killed", "held back", "unread"])
+def test_others_that_stay_for_a_time_are_not_waited_for(why: str) -> None:
+    before = with_a_lost_machine()
+    [other] = machines_of(before, "b")
+    if why == "killed":
+        killed = named("b", 1, at_s=1)
+        killed.status, killed.pending.due_unix_s = lifecycle.KILLED, 1e12
+        before = replace(before, records={**before.records, "b-1-1": Versioned(killed, 1)})
+    elif why == "held back":
+        before = replace(before, held=frozenset({"b-1-1"}))
+    else:
+        before = replace(before, unread_assignments={"b-1-1": "no assignment"})
+    after = settled(before) if why == "killed" else applied(before)
+    assert executors_of(after, "a") == 4 and len(set(machines_of(after, "a"))) == 2
+    assert machines_of(after, "a").count(other) == 1, "in the slot that is free"
 
 
 def test_missing_machines_are_told_and_those_that_are_there_are_used() -> None:

@@ -107,7 +107,7 @@ def test_a_manifest_of_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_earlier_writers_have_left_is_no_longer_needed() -> None:
-    used, unused, later = segment_name(3, 1), segment_name(3, 2), segment_name(6, 1)
+    used, unused, later = segment_name(3, 1, "v"), segment_name(3, 2, "v"), segment_name(6, 1, "w")
     manifest = Manifest("words", "l", 5, "w", 5, 1, (Segment(used, 1, 10),))
     names = [used, unused, later, manifest_name(4), manifest_name(5), manifest_name(6), temporary_name(2, "v")]
     assert left_over([*names, "README"], manifest) == [unused, manifest_name(4), temporary_name(2, "v")]

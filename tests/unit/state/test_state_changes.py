@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tupletree._wire.codec import decode_value
 from tupletree.client import StateWrite
 from tupletree.errors import ConflictError, UnavailableError, UsageError
-from tupletree.nimbus.state_writes import WriteRequests, indexes_of, with_committed
+from tupletree.nimbus.state_writes import WriteRequests, indexes_of
 from tupletree.state import writes
-from tupletree.state.writes import ANYTHING, Change, check_changes, decisive, in_requests, put_of
+from tupletree.state.writes import ANYTHING, Change, check_changes, decisive, in_requests, put_of, with_committed
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.nimbus_pb2 import WriteStateRequest
 from tupletree.v1.topology_pb2 import StateChange, StateWritten
@@ -48,6 +48,11 @@ def test_a_change_as_it_is_sent() -> None:
 def test_too_many_changes_are_refused() -> None:
     with pytest.raises(UsageError, match=r"^a request makes 1 to 50,000 changes of a state, not 50,001$"):
         check_changes([StateChange()] * 50_001)
+    conditional = StateChange(expected=b"1")
+    check_changes([conditional] * 100)
+    check_changes([StateChange()] * 101)
+    with pytest.raises(UsageError, match=r"^a request with an expected value makes at most 100 changes, not 101$"):
+        check_changes([StateChange()] * 100 + [conditional])
 
 
 def test_the_tasks_that_are_asked() -> None:
@@ -59,11 +64,12 @@ def test_the_tasks_that_are_asked() -> None:
 
 
 def test_an_error_says_what_other_tasks_have_committed() -> None:
-    error = with_committed(ConflictError("it went back"), 1_200)
+    written = [StateWritten(put=1_000, deleted=150), StateWritten(put=50)]
+    error = with_committed(ConflictError("it went back"), written, "tasks of other workers")
     assert isinstance(error, ConflictError)
-    assert str(error) == "it went back; of the changes, 1,200 are committed by other tasks"
+    assert str(error) == "it went back; of the changes, 1,200 are committed by tasks of other workers"
     plain = ConflictError("it went back")
-    assert with_committed(plain, 0) is plain
+    assert with_committed(plain, [StateWritten()], "tasks of other workers") is plain
 
 
 def test_of_several_errors_the_one_counts_that_leaves_most_open() -> None:

@@ -7,7 +7,8 @@
 So the copy is never ahead of the committed state. It may lag: after a crash between the two parts of a commit, where it
 is of an earlier checkpoint, or where there is none. Before it is read, it is brought up to date from the segments that
 it lacks, or made anew from all. A large one is made in a thread, and values are read from the shared store until
-it is there.
+it is there. One that cannot be used, as the disk is full or fails, is *set aside*: values are read from the shared
+store, and the next commit tries the copy again. So the state needs nothing but the shared store.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from tupletree.errors import UnavailableError
 from tupletree.state.buffered import Changes, not_prepared
 from tupletree.state.rocksdb.copy_folders import remove_abandoned
 from tupletree.state.rocksdb.copying import Copying
@@ -45,13 +47,18 @@ class RocksDBBackend:
         self._files: SegmentFiles | None = None  # open while there is no copy
         self._opened: tuple[Segment, ...] = ()
         self._changes: tuple[int, Changes] | None = None  # prepared here
+        self._is_aside = False
+        self._is_said = False  # it was logged that the copy is set aside, and the copy has not been of use since
         remove_abandoned(directory, store)
-        if self.committed is None:
-            try:
+        try:
+            self._copy.open()
+            if self.committed is None:
                 self._update()
-            except BaseException:
-                self._copy.close()
-                raise
+        except UnavailableError as error:
+            self._set_aside(error)
+        except BaseException:
+            self._copy.close()
+            raise
 
     @property
     def committed(self) -> int | None:
@@ -66,8 +73,8 @@ class RocksDBBackend:
         try:
             if not self._is_copying() and self._update():
                 return self._copy.get(key)
-        except CorruptCopyError as error:
-            self._discard(error)
+        except UnavailableError as error:
+            self._set_aside(error)
         return self._get_shared(key)
 
     def scan(self) -> Iterator[Iterable[Entry]]:
@@ -76,15 +83,15 @@ class RocksDBBackend:
         Both are sorted, so that the one can continue where the other breaks off.
         """
         last = b""
-        if not self._is_copying() and not self._lacks_all():
-            try:
+        try:
+            if not self._is_copying() and not self._lacks_all():
                 self._update()
                 for page in self._copy.scan():
                     yield page
                     last = page[-1][0] if page else last
                 return
-            except CorruptCopyError as error:
-                self._discard(error)
+        except UnavailableError as error:
+            self._set_aside(error)
         yield from self._scan_shared(last)
 
     def prepare(self, txid: int, changes: Changes) -> None:
@@ -105,11 +112,12 @@ class RocksDBBackend:
             self._shared.advance(manifest.committing(self._merger.ended()))
         if self._copying is not None and self._copying.has_failed:
             self._copying = None  # the next read tries again
+        self._is_aside = False
         if not self._is_copying():
             try:
                 self._add_to_copy(manifest.committed, txid)
-            except CorruptCopyError as error:
-                self._discard(error)
+            except UnavailableError as error:
+                self._set_aside(error)
             self._merger.start()  # not while the first segment is copied, which it might replace
         self._changes = None
         self._shared.clean(self._merger.written)
@@ -136,12 +144,12 @@ class RocksDBBackend:
             self._update()
 
     def _is_copying(self) -> bool:
-        """True if a thread has the copy, or has failed to make it."""
+        """True if a thread has the copy, or has failed to make it, or the copy is set aside."""
         copying = self._copying
         if copying is not None and not copying.is_running and not copying.has_failed:
             self._copying = None
             self._close_files()
-        return self._copying is not None
+        return self._copying is not None or self._is_aside
 
     def _update(self) -> bool:
         """Bring the copy up to date; return False if a thread does that now.
@@ -151,6 +159,8 @@ class RocksDBBackend:
         manifest = self._shared.manifest
         position = self._copy.position
         if position == self._at(manifest.committed):
+            self._is_said = False
+            self._close_files()
             return True
         missing = None if position is None or self._lacks_all() else manifest.missing_after(position.txid)
         if missing is None:
@@ -161,6 +171,7 @@ class RocksDBBackend:
                 return False
         with self._shared.errors(), self._shared.segments(missing) as files:
             self._copy.apply(files.in_turn(), manifest.committed)
+        self._is_said = False
         self._close_files()
         return True
 
@@ -176,9 +187,23 @@ class RocksDBBackend:
     def _at(self, txid: int | None) -> Position:
         return Position(self._shared.manifest.lineage, txid)
 
-    def _discard(self, error: CorruptCopyError) -> None:
-        _log.warning("state.copy_discarded state=%s error=%s", self._shared.namespace, error)
-        self._copy.clear()
+    def _set_aside(self, error: UnavailableError) -> None:
+        """Go on without the copy until the next commit. A damaged copy is emptied, and made anew by the next read.
+
+        Raises the error if the state is closed.
+        """
+        if self._copy.is_closed:
+            raise error
+        if isinstance(error, CorruptCopyError):
+            _log.warning("state.copy_discarded state=%s error=%s", self._shared.namespace, error)
+            try:
+                self._copy.clear()
+                return
+            except UnavailableError as another:
+                error = another
+        if not self._is_said:
+            _log.warning("state.copy_set_aside state=%s error=%s", self._shared.namespace, error)
+        self._is_aside = self._is_said = True
 
     def _get_shared(self, key: bytes) -> bytes | None:
         segments = self._shared.manifest.segments

@@ -1,7 +1,8 @@
 """The shared store in a directory that all machines have mounted.
 
 Creating the name of a file is atomic by a hard link, which fails if the name is taken, and shows the whole file or
-nothing.
+nothing. A state that is removed and made again counts from 1, in another directory of the same name. So a writer makes
+the next manifest only in a directory that has its last one.
 """
 
 from __future__ import annotations
@@ -66,9 +67,13 @@ class DirectoryFolder:
         with open(os.path.join(self.path, name), "rb") as file:
             return file.read()
 
-    def create(self, name: str, data: bytes, temporary: str) -> list[str] | None:
+    def create(
+        self, name: str, data: bytes, temporary: str, before: tuple[str, bytes] | None = None
+    ) -> list[str] | None:
         directory = os.open(self.path, os.O_RDONLY)  # stays the same one if the path is removed and made again
         try:
+            if before is not None and not _has(directory, *before):
+                return None  # a writer that paused has the directory of a later state before it
             with suppress(FileNotFoundError):  # one that could not be removed may be the file, by a second name
                 os.remove(temporary, dir_fd=directory)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=directory)
@@ -121,3 +126,13 @@ class DirectoryFolder:
         for name in os.listdir(self._shared):
             if name.startswith(".removed-"):  # also what an earlier removal, which was interrupted, has left
                 shutil.rmtree(os.path.join(self._shared, name), ignore_errors=True)
+
+
+def _has(directory: int, name: str, content: bytes) -> bool:
+    """True if an open directory has a file of that content."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    with open(descriptor, "rb") as file:
+        return file.read() == content

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from tupletree._sinks.durable_files import unavailable
 from tupletree.errors import UnavailableError, UsageError
@@ -57,21 +57,25 @@ class LocalCopy:
     """
 
     def __init__(self, namespace: str, directory: str, shared: str, lineage: str) -> None:
-        self._folder = folder_of(namespace, directory, shared)
+        """Opens nothing yet. Raises UnavailableError if ``directory`` cannot be one."""
+        self._folder = self._path = folder_of(namespace, directory, shared)
         self._lineage = lineage
+        self._lock: IO[bytes] | None = None
+        self._number = 0
         self._db: Rdict | None = None
+        self._position: Position | None = None
+        self.is_closed = False
         library()
         try:
-            self._path, self._lock = taken(self._folder)
-            self._number = last_store(self._path)
-        except OSError as error:
+            os.makedirs(self._folder, exist_ok=True)
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise unavailable(self._folder, error) from error
-        self._position: Position | None = None
-        try:
-            self._open()
-        except BaseException:
-            self._lock.close()
-            raise
+        except OSError:
+            pass  # the first call says so
+
+    def open(self) -> None:
+        """Take the folder and open the store, as every call does that finds them closed."""
+        self._open()
 
     @property
     def position(self) -> Position | None:
@@ -123,7 +127,9 @@ class LocalCopy:
 
     def close(self) -> None:
         self._close()
-        self._lock.close()
+        self.is_closed = True
+        if self._lock is not None:
+            self._lock.close()
 
     @property
     def _database(self) -> str:
@@ -147,9 +153,10 @@ class LocalCopy:
 
     def _open(self) -> Rdict:
         """Return the store, opened if necessary. One that is damaged is made anew."""
-        if self._lock.closed:
+        if self.is_closed:
             raise UnavailableError(f"{self._path}: the state is closed")
         if self._db is None:
+            self._take()
             try:
                 self._open_store()
             except CorruptCopyError as error:
@@ -158,6 +165,15 @@ class LocalCopy:
                 self._open_store()
         assert self._db is not None
         return self._db
+
+    def _take(self) -> None:
+        """Lock a folder for the store, unless that is done."""
+        if self._lock is None:
+            try:
+                self._path, self._lock = taken(self._folder)
+                self._number = last_store(self._path)
+            except OSError as error:
+                raise unavailable(self._folder, error) from error
 
     def _open_store(self) -> None:
         from rocksdict import Rdict

@@ -140,9 +140,9 @@ def manifest_name(number: int) -> str:
     return f"manifest-{number:010}.json"
 
 
-def segment_name(owner: int, count: int) -> str:
-    """Return the name of the ``count``-th segment of a writer."""
-    return f"segment-{owner:010}-{count}"
+def segment_name(owner: int, count: int, writer: str) -> str:
+    """Return the name of the ``count``-th segment of a writer, which no other has, of no state before or after."""
+    return f"segment-{owner:010}-{count}-{writer[:12]}"
 
 
 def temporary_name(owner: int, writer: str) -> str:

@@ -119,7 +119,9 @@ class ObjectFolder:
     def read(self, name: str) -> bytes:
         return self._store.read(self._key(name))
 
-    def create(self, name: str, data: bytes, temporary: str) -> list[str] | None:
+    def create(
+        self, name: str, data: bytes, temporary: str, before: tuple[str, bytes] | None = None
+    ) -> list[str] | None:
         if not self._put_new(name, data):
             return None
         if not self._store.is_checked:

@@ -100,7 +100,7 @@ class SharedWriter(SharedDirectory):
             while True:
                 found = self.latest()
                 self.manifest = opened(found, namespace, self._writer, uuid.uuid4().hex)
-                if self._create(self.manifest):
+                if self._create(self.manifest, None):
                     break
             self._known = set(self.manifest.files)
             self._folder.delete(left_over(self._folder.names(), self.manifest))
@@ -120,7 +120,7 @@ class SharedWriter(SharedDirectory):
         """Make the next manifest the valid one. Raises AuthorityError if the state was opened again since."""
         with self.errors():
             self.may_change_late = True
-            is_valid = self._create(manifest)
+            is_valid = self._create(manifest, self.manifest)
             self.may_change_late = False
             if not is_valid:
                 self.refresh()
@@ -138,7 +138,7 @@ class SharedWriter(SharedDirectory):
     def new_name(self) -> str:
         """Return a name for a segment."""
         self._count += 1
-        name = segment_name(self.manifest.owner, self._count)
+        name = segment_name(self.manifest.owner, self._count, self._writer)
         self._known.add(name)
         return name
 
@@ -159,10 +159,14 @@ class SharedWriter(SharedDirectory):
             self._folder.delete(names)
             self._known -= names
 
-    def _create(self, manifest: Manifest) -> bool:
-        """Write a manifest, and say whether it is the valid one; False if another writer was faster."""
+    def _create(self, manifest: Manifest, before: Manifest | None) -> bool:
+        """Write a manifest, and say whether it is the valid one; False if another writer was faster.
+
+        ``before``: the manifest of this writer that it follows, without which the state is another one.
+        """
         temporary = temporary_name(manifest.owner, self._writer)
-        names = self._folder.create(manifest.file_name, encode_manifest(manifest), temporary)
+        own = None if before is None else (before.file_name, encode_manifest(before))
+        names = self._folder.create(manifest.file_name, encode_manifest(manifest), temporary, own)
         if names is None:
             return self.latest() == manifest  # a store may report its own success as this
         return max(map(manifest_number, names)) == manifest.number

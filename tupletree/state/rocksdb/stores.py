@@ -39,11 +39,14 @@ class Folder(Protocol):
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises FileNotFoundError."""
 
-    def create(self, name: str, data: bytes, temporary: str) -> list[str] | None:
+    def create(
+        self, name: str, data: bytes, temporary: str, before: tuple[str, bytes] | None = None
+    ) -> list[str] | None:
         """Create a file with all of its content, and return the names of all files then.
 
-        None: the name was taken, possibly by an earlier attempt of this call. ``temporary``: a name that may be used on
-        the way.
+        None: the name was taken, possibly by an earlier attempt of this call. Or the folder does not have the file
+        ``before``, a name and its content: the state was removed, and made again. A store in which numbers go on after
+        a removal need not look. ``temporary``: a name that may be used on the way.
         """
 
     def write(self, name: str, entries: Iterable[Entry]) -> int:
