@@ -209,11 +209,11 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
         length = call.whole("length", logs.DEFAULT_BYTES, 1, logs.MAX_BYTES)
         place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
         began = None if start < 0 else start
-        at, data = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
+        part = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
         grep = call.query.get("grep", "")
         if call.wants_json:
-            return logs.page(place, name, at, data, grep)
-        return PlainTextResponse(logs.matching(data, grep), headers={"cache-control": "no-store"})
+            return logs.page(place, name, part, grep)
+        return PlainTextResponse(logs.matching(part[1], grep), headers={"cache-control": "no-store"})
 
     async def download(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
@@ -372,9 +372,12 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
 
 
 def read_part(path: str, start: int, length: int) -> tuple[int, bytes]:
-    """Read ``length`` bytes from ``start``, or from the end if ``start`` is negative. Returns offset and bytes."""
+    """Read ``length`` bytes from ``start``, or from the end if ``start`` is negative. Returns offset and bytes.
+
+    A file that ends before ``start`` was rotated since, and is read from its beginning, as logs of workers are.
+    """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        at = max(0, size - length) if start < 0 else start
+        at = max(0, size - length) if start < 0 else start if start <= size else 0
         file.seek(at)
         return at, file.read(length)

@@ -89,8 +89,9 @@ def places_of(topology: Logged, port: int = 0) -> list[WorkerPlace]:
     ]
 
 
-def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> dict[str, Any]:
-    """Return part of a log as JSON."""
+def page(place: WorkerPlace, name: str, part: tuple[int, bytes, int], grep: str) -> dict[str, Any]:
+    """Return part of a log as JSON: its offset, its bytes, and the offset from which it goes on."""
+    start, data, following = part
     return {
         "file": f"{place.topology_id}/{place.port}/{name}",
         "host": place.host,
@@ -98,7 +99,7 @@ def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> d
         "topologyId": place.topology_id,
         "start": start,
         "length": len(data),
-        "next": start + len(data),
+        "next": following,
         "grep": grep or None,
         "data": matching(data, grep),
     }

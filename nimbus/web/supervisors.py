@@ -33,20 +33,24 @@ class Supervisors:
 
     async def read(
         self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, max_bytes: int
-    ) -> tuple[int, bytes]:
-        """Read part of a file, from ``start`` or, with None, the last bytes. Returns the offset and the bytes."""
+    ) -> tuple[int, bytes, int]:
+        """Read part of a file, from ``start`` or, with None, the last bytes. Returns the offset and the bytes, and the
+        offset from which a later call goes on: a log may go on in a newer file, with offsets of its own."""
         request = self._tail(place, name, start, max_bytes)
-        at, data = start or 0, bytearray()
+        at = following = start or 0
+        data = bytearray()
         async with _translated(place):
             call = _stub(reconciler, place).TailLog(request, timeout=_TAIL_S)
             async for reply in call:
                 if not data:
                     at = reply.offset
-                data += reply.data
+                piece = reply.data[: max_bytes - len(data)]
+                data += piece
+                following = reply.offset + len(piece)
                 if len(data) >= max_bytes:
                     call.cancel()
                     break
-        return at, bytes(data[:max_bytes])
+        return at, bytes(data), following
 
     async def whole(self, reconciler: Reconciler, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
         """Read a whole file in pieces. The first piece is read at once, so that a missing file raises here."""
