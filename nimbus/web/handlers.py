@@ -254,9 +254,9 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
         text, most = self._searched(call)
         start = call.whole("start-byte-offset", 0, 0, 2**53)
         place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
-        wanted = logs.MAX_MATCHES if start else min(most + 1, logs.MAX_MATCHES)
-        found, incomplete = await self._supervisors.search(self._leader_api.reconciler(), place, name, text, wanted)
-        return logs.search_result(call, place, name, found, start, most, incomplete)
+        wanted, reconciler = min(most + 1, logs.MAX_MATCHES), self._leader_api.reconciler()
+        found, incomplete = await self._supervisors.search(reconciler, place, name, text, wanted, start)
+        return logs.search_result(call, place, found, start, most, incomplete)
 
     async def deep_search(self, call: ApiCall) -> Any:
         text, most = self._searched(call)

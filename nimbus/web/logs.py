@@ -139,20 +139,18 @@ def dumps(base: str, place: WorkerPlace, files: Sequence[supervisor_pb2.LogFile]
 def search_result(
     call: ApiCall,
     place: WorkerPlace,
-    name: str,
     matches: Sequence[supervisor_pb2.LogMatch],
     start: int,
     most: int,
     incomplete: str,
 ) -> dict[str, Any]:
     """``search``, in the form of Storm's log viewer."""
-    shown = [one for one in matches if one.file != name or one.offset >= start]
     return {
         "isDaemon": "no",
         "searchString": call.query.get("search-string", ""),
         "startByteOffset": start,
-        "matches": [match(call, place, one) for one in shown[:most]],
-        "nextByteOffset": shown[most].offset if len(shown) > most else None,
+        "matches": [match(call, place, one) for one in matches[:most]],
+        "nextByteOffset": matches[most].offset if len(matches) > most else None,
         "incomplete": incomplete,
     }
 

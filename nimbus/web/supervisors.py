@@ -77,9 +77,12 @@ class Supervisors:
         return list(reply.files)
 
     async def search(
-        self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int
+        self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int, start: int | None = None
     ) -> tuple[list[pb.LogMatch], str]:
-        """Return the lines that contain a text, oldest first, and the reason why the search is incomplete, or ""."""
+        """Return the lines that contain a text, oldest first, and the reason why the search is incomplete, or "".
+
+        ``start``: only in the file of this name itself, from this byte on; None: in its rotated files too.
+        """
         request = pb.SearchLogRequest(
             topology_id=place.topology_id,
             port=place.port,
@@ -88,6 +91,7 @@ class Supervisors:
             max_matches=most,
             before=CONTEXT_LINES,
             after=CONTEXT_LINES,
+            offset=start,
         )
         found: list[pb.LogMatch] = []
         incomplete = ""

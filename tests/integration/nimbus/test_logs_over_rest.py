@@ -12,7 +12,8 @@ from typing import Any
 from tupletree._rpc.server import start_server
 from tupletree.nimbus.rpc_clients import Peers
 from tupletree.nimbus.web.handlers import read_part
-from tupletree.nimbus.web.logs import WorkerPlace, page
+from tupletree.nimbus.web.logs import WorkerPlace, page, search_result
+from tupletree.nimbus.web.requests import ApiCall
 from tupletree.nimbus.web.supervisors import Supervisors
 from tupletree.supervisor.fencing import EpochFence
 from tupletree.supervisor.service import SupervisorService
@@ -61,6 +62,28 @@ def test_a_page_that_began_in_a_rotated_file_goes_on_in_the_newest(tmp_path: Pat
                 log.write("the newest line\n")
             assert await read(first["next"], 1000) == (33, b"the newest line\n", 49)
             assert await read(33, 5) == (33, b"the n", 38)
+
+    asyncio.run(scenario())
+
+
+def test_a_search_goes_on_page_after_page_to_the_end_of_the_file(tmp_path: Path) -> None:
+    written(tmp_path, rotated="an old line\n" * 20, newest="".join(f"line {number}\n" for number in range(7)))
+
+    async def scenario() -> None:
+        async with supervisor(tmp_path) as (peers, place):
+            found: list[str] = []
+            start: int | None = 0
+            while start is not None:
+                asked = ApiCall(query={"search-string": "line"})
+                matches, incomplete = await Supervisors().search(peers, place, LOG, "line", 4, start)
+                answer = search_result(asked, place, matches, start, 3, incomplete)
+                found += [one["line"] for one in answer["matches"]]
+                start = answer["nextByteOffset"]
+            assert found == [f"line {number}" for number in range(7)]
+            rotated, _ = await Supervisors().search(peers, place, "worker.log.1", "line", 1000, 0)
+            assert len(rotated) == 20
+            assert await Supervisors().search(peers, place, LOG, "line", 1000, 2**53) == ([], "")
+            assert len((await Supervisors().search(peers, place, LOG, "line", 1000))[0]) == 27
 
     asyncio.run(scenario())
 
