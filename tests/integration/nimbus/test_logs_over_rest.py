@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tupletree._rpc.server import start_server
+from tupletree.errors import NotFoundError
 from tupletree.nimbus.rpc_clients import Peers
 from tupletree.nimbus.web.handlers import read_part
 from tupletree.nimbus.web.logs import WorkerPlace, page, search_result
@@ -86,6 +89,18 @@ def test_a_search_goes_on_page_after_page_to_the_end_of_the_file(tmp_path: Path)
             assert len((await Supervisors().search(peers, place, LOG, "line", 1000))[0]) == 27
 
     asyncio.run(scenario())
+
+
+def test_a_profile_that_cannot_begin_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with supervisor(tmp_path) as (peers, place):
+            supervisors = Supervisors()
+            with pytest.raises(NotFoundError, match=f"no worker of {ID} runs on port 6700"):
+                await supervisors.start_profile(peers, place, 5.0)
+            assert supervisors.profiling(ID) == []
+
+    asyncio.run(scenario())
+    assert f"profile.failed topology={ID} host=127.0.0.1 slot=6700 cause='no worker of" in caplog.text
 
 
 def test_a_log_of_nimbus_that_was_rotated_is_read_from_its_beginning(tmp_path: Path) -> None:
