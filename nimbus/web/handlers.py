@@ -21,6 +21,7 @@ from .. import autoscale_replies
 from ..blob_requests import BlobRequests
 from ..cluster_view import ClusterView
 from ..config import NimbusConfig
+from ..debug_settings import in_force
 from ..leader import lifecycle
 from ..leader_api import LeaderApi
 from ..masking import masked
@@ -331,7 +332,7 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
 
     async def _topology(self, call: ApiCall) -> Topology:
         view = await self._leader_api.view()
-        record = view.record(call.path["id"])
+        record = in_force(view.record(call.path["id"]), view.now_unix_s)
         errors = await self._leader_api.errors(record.id)
         return Topology(view, record, await self._leader_api.outline(record), errors, call.base)
 
