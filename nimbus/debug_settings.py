@@ -1,7 +1,8 @@
 """Debug settings of a running topology: logger levels, sampled tuples and traced tuple trees.
 
 The settings are part of the topology's record, and workers follow the record. A setting with an end time expires by
-itself: workers check the clock, and the next change removes expired settings from the record. Times are Unix seconds.
+itself: workers check the clock, replies leave expired settings out, and the next change removes them from the record.
+Times are Unix seconds.
 """
 
 from __future__ import annotations  # pure
@@ -60,6 +61,16 @@ def observed(record: pb.TopologyRecord, request: DebugSettings, now_s: float) ->
                 )
             after.traced_one_in = one_in
             after.traced_until_unix_s = until_unix_s if one_in else 0.0
+    return after
+
+
+def in_force(record: pb.TopologyRecord, now_s: float) -> pb.TopologyRecord:
+    """Return the record without the debug settings that are over."""
+    if not (record.log_levels or record.sampled_until_unix_s or record.traced_until_unix_s):
+        return record
+    after = pb.TopologyRecord()
+    after.CopyFrom(record)
+    _forget_what_is_over(after, now_s)
     return after
 
 

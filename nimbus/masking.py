@@ -15,7 +15,9 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS: Final = re.compile(r"[._](file|path|dir|secs|ms|bytes|enabled|ttl)$", re.IGNORECASE)
-_IN_ADDRESS: Final = re.compile(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(?=@)", re.IGNORECASE)
+_IN_ADDRESS: Final = re.compile(  # a password may have @ in it: the host follows the last one
+    r"""(?P<before>\b[a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+(@[^/\s@"',]+)*(?=@)""", re.IGNORECASE
+)
 _IN_WORDS: Final = re.compile(r"(?P<before>\b\w*(password|secret|token)\w*\s*=\s*)[^\s;,&]+", re.IGNORECASE)
 _IN_JSON: Final = re.compile(
     r'(?P<before>"\w*(password|secret|token|(access|account|sas)_key)\w*"\s*:\s*")([^"\\]|\\.)*', re.IGNORECASE

@@ -15,6 +15,7 @@ from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
 from .cluster_view import ClusterView
+from .debug_settings import in_force
 from .leader.history import in_short, with_name
 from .leader.leader_state import LeaderState
 from .leader.planner import placement_of
@@ -34,9 +35,10 @@ def topologies(view: ClusterView) -> list[rpc.TopologySummary]:
 def summary(view: ClusterView, record: pb.TopologyRecord) -> rpc.TopologySummary:
     placement = placement_of(view.assignment(record.id))
     state, now_s = view.leader_state, view.now_s
+    unfinished = state.unfinished(record.id) if record.HasField("pending") else 0
     ready = [slot for slot, run in placement.items() if state.is_ready(record.id, slot, run, now_s)]
     return rpc.TopologySummary(
-        record=shown(record, view.leader_state.unfinished(record.id) if record.HasField("pending") else 0),
+        record=shown(in_force(record, view.now_unix_s), unfinished),
         workers_used=len(placement),
         executors_total=len(executors_of_record(record)),
         tasks_total=sum(record.tasks.values()),

@@ -104,10 +104,13 @@ class SupervisorService(supervisor_pb2_grpc.SupervisorServicer):
             request.max_matches or DEFAULT_MATCHES,
             request.before,
             request.after,
+            request.offset,
         )
         files = files_of(directory, name)
         if not files:
             raise NotFoundError(f"there is no {name} in {directory}")
+        if request.HasField("offset"):
+            files = files[-1:]  # without the rotated ones
         async with self._searches:
             found = search(files, query, await asyncio.to_thread(matcher, query))
         while (one := await self._searched(found)) is not END:

@@ -32,7 +32,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._daemon.ttl_cache import TtlCache
 from tupletree._security.guard import Gatekeeper, caller
 from tupletree._security.rights import PAGES
-from tupletree.errors import TupletreeError
+from tupletree.errors import ForbiddenError, TupletreeError
 
 from ..blob_requests import BlobRequests
 from ..config import NimbusConfig
@@ -136,11 +136,14 @@ class WebApplication:
     def _endpoint(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
             request.scope[_PATTERN] = PREFIX + endpoint.path
+            caller.set(None)  # the connection may have carried another's request before
             callback = request.query_params.get("callback", "") if endpoint.method == "GET" else ""
             try:
                 reply = await self._serve(endpoint, request, callback)
-            except TupletreeError as error:
+            except BaseException as error:
                 self._authorizer.audit(request, endpoint, error)
+                if not isinstance(error, TupletreeError):
+                    raise
                 return _refused(error)
             self._authorizer.audit(request, endpoint, None, reply.status_code)
             return reply
@@ -151,7 +154,7 @@ class WebApplication:
         if endpoint.method == "POST":
             reason = requests.forbidden_post(request.headers)
             if reason is not None:
-                return _json(HTTPStatus.FORBIDDEN, requests.refusal(HTTPStatus.FORBIDDEN, reason))
+                raise ForbiddenError(reason)
         body = await _body(request)
         if body is None:
             sentence = f"the body is larger than the limit of {requests.MAX_BODY_BYTES} bytes"

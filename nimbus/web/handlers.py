@@ -21,6 +21,7 @@ from .. import autoscale_replies
 from ..blob_requests import BlobRequests
 from ..cluster_view import ClusterView
 from ..config import NimbusConfig
+from ..debug_settings import in_force
 from ..leader import lifecycle
 from ..leader_api import LeaderApi
 from ..masking import masked
@@ -209,11 +210,11 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
         length = call.whole("length", logs.DEFAULT_BYTES, 1, logs.MAX_BYTES)
         place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
         began = None if start < 0 else start
-        at, data = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
+        part = await self._supervisors.read(self._leader_api.reconciler(), place, name, began, length)
         grep = call.query.get("grep", "")
         if call.wants_json:
-            return logs.page(place, name, at, data, grep)
-        return PlainTextResponse(logs.matching(data, grep), headers={"cache-control": "no-store"})
+            return logs.page(place, name, part, grep)
+        return PlainTextResponse(logs.matching(part[1], grep), headers={"cache-control": "no-store"})
 
     async def download(self, call: ApiCall) -> Any:
         topology_id, port, name = logs.file_of(call)
@@ -254,9 +255,9 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
         text, most = self._searched(call)
         start = call.whole("start-byte-offset", 0, 0, 2**53)
         place = logs.place_of(await self._logged(topology_id), port, call.query.get("host", ""))
-        wanted = logs.MAX_MATCHES if start else min(most + 1, logs.MAX_MATCHES)
-        found, incomplete = await self._supervisors.search(self._leader_api.reconciler(), place, name, text, wanted)
-        return logs.search_result(call, place, name, found, start, most, incomplete)
+        wanted, reconciler = min(most + 1, logs.MAX_MATCHES), self._leader_api.reconciler()
+        found, incomplete = await self._supervisors.search(reconciler, place, name, text, wanted, start)
+        return logs.search_result(call, place, found, start, most, incomplete)
 
     async def deep_search(self, call: ApiCall) -> Any:
         text, most = self._searched(call)
@@ -331,7 +332,7 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
 
     async def _topology(self, call: ApiCall) -> Topology:
         view = await self._leader_api.view()
-        record = view.record(call.path["id"])
+        record = in_force(view.record(call.path["id"]), view.now_unix_s)
         errors = await self._leader_api.errors(record.id)
         return Topology(view, record, await self._leader_api.outline(record), errors, call.base)
 
@@ -372,9 +373,12 @@ class Handlers(LetterHandlers, SharedHandlers, StateHandlers, ProfilingHandlers)
 
 
 def read_part(path: str, start: int, length: int) -> tuple[int, bytes]:
-    """Read ``length`` bytes from ``start``, or from the end if ``start`` is negative. Returns offset and bytes."""
+    """Read ``length`` bytes from ``start``, or from the end if ``start`` is negative. Returns offset and bytes.
+
+    A file that ends before ``start`` was rotated since, and is read from its beginning, as logs of workers are.
+    """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        at = max(0, size - length) if start < 0 else start
+        at = max(0, size - length) if start < 0 else start if start <= size else 0
         file.seek(at)
         return at, file.read(length)

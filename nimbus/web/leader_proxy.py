@@ -8,7 +8,6 @@ either, the response has status 503.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from http import HTTPStatus
 from typing import Final
 
@@ -110,9 +109,7 @@ async def _exchange(host: str, port: int, asked: h11.Request, body: bytes) -> Re
             elif isinstance(event, h11.ConnectionClosed):
                 raise UnavailableError(f"the leader at {host}:{port} closed the connection during its response")
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        writer.transport.abort()  # a leader that hangs would not take part in the end of a connection of TLS
 
 
 def _reason(error: Exception) -> str:

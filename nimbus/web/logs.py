@@ -89,8 +89,9 @@ def places_of(topology: Logged, port: int = 0) -> list[WorkerPlace]:
     ]
 
 
-def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> dict[str, Any]:
-    """Return part of a log as JSON."""
+def page(place: WorkerPlace, name: str, part: tuple[int, bytes, int], grep: str) -> dict[str, Any]:
+    """Return part of a log as JSON: its offset, its bytes, and the offset from which it goes on."""
+    start, data, following = part
     return {
         "file": f"{place.topology_id}/{place.port}/{name}",
         "host": place.host,
@@ -98,7 +99,7 @@ def page(place: WorkerPlace, name: str, start: int, data: bytes, grep: str) -> d
         "topologyId": place.topology_id,
         "start": start,
         "length": len(data),
-        "next": start + len(data),
+        "next": following,
         "grep": grep or None,
         "data": matching(data, grep),
     }
@@ -138,20 +139,18 @@ def dumps(base: str, place: WorkerPlace, files: Sequence[supervisor_pb2.LogFile]
 def search_result(
     call: ApiCall,
     place: WorkerPlace,
-    name: str,
     matches: Sequence[supervisor_pb2.LogMatch],
     start: int,
     most: int,
     incomplete: str,
 ) -> dict[str, Any]:
     """``search``, in the form of Storm's log viewer."""
-    shown = [one for one in matches if one.file != name or one.offset >= start]
     return {
         "isDaemon": "no",
         "searchString": call.query.get("search-string", ""),
         "startByteOffset": start,
-        "matches": [match(call, place, one) for one in shown[:most]],
-        "nextByteOffset": shown[most].offset if len(shown) > most else None,
+        "matches": [match(call, place, one) for one in matches[:most]],
+        "nextByteOffset": matches[most].offset if len(matches) > most else None,
         "incomplete": incomplete,
     }
 

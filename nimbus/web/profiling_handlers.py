@@ -23,7 +23,7 @@ class ProfilingHandlers:
 
     async def start_profile(self, call: ApiCall) -> Any:
         place, timeout = await self._place(call), call.path["timeout"]
-        self._supervisors.start_profile(self._leader_api.reconciler(), place, 60 * call.seconds("timeout"))
+        await self._supervisors.start_profile(self._leader_api.reconciler(), place, 60 * call.seconds("timeout"))
         link = dumps_link(call.base, place.topology_id, place.host, place.port)
         return {**actions.asked(call), "timeout": timeout, "dumplink": link}
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import grpc.aio
 
+from tupletree._log import event
 from tupletree._rpc.status import from_rpc_error
 from tupletree.errors import ConflictError, UsageError
 from tupletree.v1 import supervisor_pb2 as pb
 
 from ..leader.reconciler import Reconciler
 from .logs import CONTEXT_LINES, WorkerPlace
+
+log = logging.getLogger("tupletree.nimbus")
 
 _CALL_S: Final = 10.0
 _TAIL_S: Final = 30.0
@@ -23,6 +27,7 @@ _PROFILE_MORE_S: Final = 60.0
 _STACKS_S: Final = 20.0
 _MAX_PROFILES: Final = 32
 _MAX_PROFILE_S: Final = 600.0
+_BEGIN_S: Final = 1.0  # in which a profiler that is missing, or may not look into the worker, says so
 
 
 class Supervisors:
@@ -33,20 +38,24 @@ class Supervisors:
 
     async def read(
         self, reconciler: Reconciler, place: WorkerPlace, name: str, start: int | None, max_bytes: int
-    ) -> tuple[int, bytes]:
-        """Read part of a file, from ``start`` or, with None, the last bytes. Returns the offset and the bytes."""
+    ) -> tuple[int, bytes, int]:
+        """Read part of a file, from ``start`` or, with None, the last bytes. Returns the offset and the bytes, and the
+        offset from which a later call goes on: a log may go on in a newer file, with offsets of its own."""
         request = self._tail(place, name, start, max_bytes)
-        at, data = start or 0, bytearray()
+        at = following = start or 0
+        data = bytearray()
         async with _translated(place):
             call = _stub(reconciler, place).TailLog(request, timeout=_TAIL_S)
             async for reply in call:
                 if not data:
                     at = reply.offset
-                data += reply.data
+                piece = reply.data[: max_bytes - len(data)]
+                data += piece
+                following = reply.offset + len(piece)
                 if len(data) >= max_bytes:
                     call.cancel()
                     break
-        return at, bytes(data[:max_bytes])
+        return at, bytes(data), following
 
     async def whole(self, reconciler: Reconciler, place: WorkerPlace, name: str) -> AsyncIterator[bytes]:
         """Read a whole file in pieces. The first piece is read at once, so that a missing file raises here."""
@@ -73,9 +82,12 @@ class Supervisors:
         return list(reply.files)
 
     async def search(
-        self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int
+        self, reconciler: Reconciler, place: WorkerPlace, name: str, text: str, most: int, start: int | None = None
     ) -> tuple[list[pb.LogMatch], str]:
-        """Return the lines that contain a text, oldest first, and the reason why the search is incomplete, or ""."""
+        """Return the lines that contain a text, oldest first, and the reason why the search is incomplete, or "".
+
+        ``start``: only in the file of this name itself, from this byte on; None: in its rotated files too.
+        """
         request = pb.SearchLogRequest(
             topology_id=place.topology_id,
             port=place.port,
@@ -84,6 +96,7 @@ class Supervisors:
             max_matches=most,
             before=CONTEXT_LINES,
             after=CONTEXT_LINES,
+            offset=start,
         )
         found: list[pb.LogMatch] = []
         incomplete = ""
@@ -111,11 +124,11 @@ class Supervisors:
                 name = name or reply.file
         return name
 
-    def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
+    async def start_profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         """Start profiling a worker. The file exists once the profile ends.
 
         Raises ConflictError while the worker is being profiled or too many profiles are running, UsageError for an
-        invalid duration.
+        invalid duration, and the supervisor's error if it comes at once. A later one is logged.
         """
         if not 0 < seconds <= _MAX_PROFILE_S:
             raise UsageError(f"a profile must last more than 0 and at most {_MAX_PROFILE_S / 60:.0f} minutes")
@@ -126,7 +139,10 @@ class Supervisors:
             raise ConflictError(f"{_MAX_PROFILES} workers are being profiled, and more at a time are not permitted")
         task = asyncio.create_task(self._profile(reconciler, place, seconds))
         self._profiles[key] = task
-        task.add_done_callback(lambda _: self._profiles.pop(key, None))
+        task.add_done_callback(lambda _: self._profile_ended(key, task))
+        await asyncio.wait({task}, timeout=_BEGIN_S)
+        if task.done() and not task.cancelled():
+            task.result()
 
     def stop_profile(self, place: WorkerPlace) -> bool:
         """Cancel a running profile, without writing a file. Returns True if a profile was running."""
@@ -139,9 +155,15 @@ class Supervisors:
 
     async def _profile(self, reconciler: Reconciler, place: WorkerPlace, seconds: float) -> None:
         request = pb.ProfileWorkerRequest(topology_id=place.topology_id, port=place.port, seconds=seconds)
-        with contextlib.suppress(grpc.aio.AioRpcError):  # no file is written then
+        async with _translated(place):
             async for _ in _stub(reconciler, place).ProfileWorker(request, timeout=seconds + _PROFILE_MORE_S):
                 pass
+
+    def _profile_ended(self, key: tuple[str, str, int], task: asyncio.Task[None]) -> None:
+        self._profiles.pop(key, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            topology_id, host, port = key
+            event(log, "profile.failed", level=logging.WARNING, topology=topology_id, host=host, slot=port, cause=error)
 
     def _tail(self, place: WorkerPlace, name: str, start: int | None, max_bytes: int) -> pb.TailLogRequest:
         last = max_bytes if start is None else 0

@@ -10,6 +10,7 @@ Lines are decoded as UTF-8, with invalid bytes replaced. Only the beginning of a
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
@@ -46,6 +47,7 @@ class Query:
     max_matches: int = DEFAULT_MATCHES
     before: int = 0
     after: int = 0
+    offset: int = 0  # of the first line in each file
 
     def __post_init__(self) -> None:
         if not self.pattern or len(self.pattern) > MAX_PATTERN_LENGTH:
@@ -98,7 +100,7 @@ def search(
     searched = found = 0
     for path in files:
         context = _Context(query)
-        for lines, offsets in _chunks(path):
+        for lines, offsets in _chunks(path, query.offset):
             hits = matches(lines)
             for line, offset, is_hit in zip(lines, offsets, hits, strict=True):
                 if is_hit and found == query.max_matches:
@@ -141,13 +143,16 @@ class _Context:
             yield self._open.popleft()
 
 
-def _chunks(path: Path) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield a file's lines and their offsets in chunks. A missing file yields nothing."""
+def _chunks(path: Path, start: int) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield a file's lines from ``start`` on, and their offsets, in chunks. A missing file yields nothing."""
     file = open_log(path)
     if file is None:
         return
     with file:
-        rest, at = b"", 0
+        rest, at = b"", start
+        if start > os.fstat(file.fileno()).st_size:
+            return
+        file.seek(start)
         while chunk := file.read(CHUNK_BYTES):
             *whole, rest = (rest + chunk).split(b"\n")
             if len(rest) > MAX_LINE_LENGTH:  # a very long line: the rest is skipped

@@ -37,7 +37,11 @@ class DaemonProcess:
 
     def __init__(self, plan: DaemonPlan, tls: Tls | None = None, run: Run = here) -> None:
         """``run`` calls a function on the machine of the daemon."""
-        self._context = None if tls is None else tls.client_context()
+        context = None if tls is None else tls.client_context()
+        self._scheme = "http" if context is None else "https"
+        self._opener = urllib.request.build_opener(  # without the environment's proxies, which are meant for the web
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
         self._run = run
         self.plan = plan
         self.process: subprocess.Popen[bytes] | None = None
@@ -94,10 +98,9 @@ class DaemonProcess:
 
     def not_ready(self) -> list[str]:
         """Return the process's own reasons for not being ready; empty if ready."""
-        scheme = "http" if self._context is None else "https"
-        url = f"{scheme}://{address_of(self.plan.host, self.plan.http_port)}/readyz"
+        url = f"{self._scheme}://{address_of(self.plan.host, self.plan.http_port)}/readyz"
         try:
-            with urllib.request.urlopen(url, timeout=2, context=self._context) as reply:
+            with self._opener.open(url, timeout=2) as reply:
                 reply.read()
         except urllib.error.HTTPError as error:
             with error, contextlib.suppress(ValueError):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from tupletree.cli.options import json_option
-from tupletree.cli.output import clock, count, print_json, print_table
+from tupletree.cli.output import clock, count, escaped, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.dead_letters import DeadLetterStore, Letter, open_store
 from tupletree.errors import NotFoundError, ProtocolError, UsageError
@@ -75,9 +75,9 @@ def show_command(store: str, id: str, as_json: bool) -> None:
         ("failed in", f"{letter.component}, task {letter.task}" if letter.component else "no component"),
         ("error", letter.error or "no reason was given"), ("replay", "requested" if letter.is_replayed else "no"),
     ):  # fmt: skip
-        click.echo(f"{heading + ':':<10} {text}")
+        click.echo(f"{heading + ':':<10} {escaped(str(text))}")
     if letter.traceback:
-        click.echo(f"\n{letter.traceback.rstrip()}")
+        click.echo(f"\n{escaped(letter.traceback.rstrip().expandtabs())}")
 
 
 @command.command("replay")

@@ -99,7 +99,9 @@ def _sampled(
         return sources(client, name, component=component)
 
     positions = {source: end_of(client, source, FILE) for source in select()}
-    before = client.describe(name).summary.record.sampled_percent.get(component or "", 0.0)
+    record = client.describe(name).summary.record
+    before = record.sampled_percent.get(component or "", 0.0)
+    before_until_s = record.sampled_until_unix_s.get(component or "", 0.0)  # of another user's command
     client.set_sampling(name, component or "", percent, time.time() + seconds)
     following = Following(client, name, FILE, positions, select)
     deadline_s = time.monotonic() + seconds + _LATE_S
@@ -112,8 +114,9 @@ def _sampled(
                 return
     finally:
         following.close()
+        is_over = 0 < before_until_s <= time.time()
         with contextlib.suppress(TupletreeError):  # sampling expires by itself
-            client.set_sampling(name, component or "", before)
+            client.set_sampling(name, component or "", 0.0 if is_over else before, 0.0 if is_over else before_until_s)
 
 
 def _is_wanted(event: dict[str, Any], component: str | None) -> bool:

@@ -73,8 +73,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "
     for heading in headings:
         result.add_column(heading.removesuffix(">"), justify="right" if heading.endswith(">") else "left")
     for row in rows:
-        result.add_row(*(Text(str(cell)) for cell in row))
+        result.add_row(*(Text(escaped(str(cell))) for cell in row))
     return result
+
+
+def escaped(text: str) -> str:
+    """Return a text whose characters that would control a terminal are escaped. Line breaks stay."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tupletree.cli.options import client_options, json_option, name_argument
-from tupletree.cli.output import print_json
+from tupletree.cli.output import escaped, print_json
 from tupletree.cli.workers import Source, one_source
 from tupletree.errors import UnavailableError, UsageError
 
@@ -81,7 +81,7 @@ def command(
         if as_json:
             print_json({"name": name, "worker": source.worker, "stacks": text})
         else:
-            click.echo(text, nl=False)
+            click.echo(escaped(text), nl=False)
         return
     if output is not None and os.path.isdir(output):
         raise UsageError(f"{output} is a directory; --output takes the name of a file")

@@ -51,7 +51,8 @@ class ShellBolt(ShellComponent, Bolt):
         self._tuples: dict[str, Tuple] = {}  # with the child, by the id that it knows
         self._unsent: dict[str, Tuple] = {}  # those of them that are not written yet; the writer's thread takes them
         self._next_id = 0
-        self._received: queue.Queue[Message | ChildError] = queue.Queue(MAX_RECEIVED)
+        self._received: queue.Queue[Message] = queue.Queue(MAX_RECEIVED)
+        self._fault: ChildError | None = None  # of the child, which sends nothing after it
         self._has_woken = False
         self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
         self._kept_alive_s = time.monotonic()
@@ -91,8 +92,12 @@ class ShellBolt(ShellComponent, Bolt):
                 self._wake()
 
     def _on_message(self, message: Message | ChildError) -> None:
-        """Runs on the child's threads. Waits while the task is behind."""
-        self._received.put(message)
+        """Runs on the child's threads, and waits while the task is behind. A fault, also one that the task finds on its
+        own thread, waits for nobody."""
+        if isinstance(message, ChildError):
+            self._fault = message
+        else:
+            self._received.put(message)
         self._wake()
 
     def _wake(self) -> None:
@@ -114,17 +119,19 @@ class ShellBolt(ShellComponent, Bolt):
             self._wake()
 
     def _collect(self) -> None:
-        """Carry out what the child has sent."""
+        """Carry out what the child has sent, and raise its fault at the end."""
         self._has_woken = False
         for _ in range(self._received.qsize()):
             self._carry_out(self._received.get_nowait())
+        if self._fault is not None and self._received.empty():
+            raise self._fault
         now_s = time.monotonic()
         if now_s - self._kept_alive_s >= self._keep_alive_s:
             self._kept_alive_s = now_s
             for tup in list(self._unsent.values()):  # their time with the child has not begun
                 self.collector.reset_timeout(tup)
 
-    def _carry_out(self, message: Message | ChildError) -> None:
+    def _carry_out(self, message: Message) -> None:
         match message:
             case Emit():
                 self._emit(message)
@@ -136,8 +143,6 @@ class ShellBolt(ShellComponent, Bolt):
                 self.collector.report_error(ChildError(text))
             case Metric(name, value):
                 self._metrics.note(name, value)
-            case ChildError():
-                raise message
             case _:
                 pass  # a sync, or the end of a tuple that has ended already
 

@@ -130,7 +130,7 @@ class ListLogsReply(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[LogFile, _Mapping]]] = ...) -> None: ...
 
 class SearchLogRequest(_message.Message):
-    __slots__ = ("topology_id", "port", "file", "pattern", "is_regex", "ignore_case", "max_matches", "before", "after")
+    __slots__ = ("topology_id", "port", "file", "pattern", "is_regex", "ignore_case", "max_matches", "before", "after", "offset")
     TOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +140,7 @@ class SearchLogRequest(_message.Message):
     MAX_MATCHES_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
     topology_id: str
     port: int
     file: str
@@ -149,7 +150,8 @@ class SearchLogRequest(_message.Message):
     max_matches: int
     before: int
     after: int
-    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: bool = ..., ignore_case: bool = ..., max_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    offset: int
+    def __init__(self, topology_id: _Optional[str] = ..., port: _Optional[int] = ..., file: _Optional[str] = ..., pattern: _Optional[str] = ..., is_regex: bool = ..., ignore_case: bool = ..., max_matches: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class LogMatch(_message.Message):
     __slots__ = ("file", "offset", "line", "before", "after")

@@ -96,6 +96,18 @@ while True:
         send({"command": "ack", "id": tup["id"]})
 """
 
+FLOOD_PY = """
+from storm import *
+
+while True:
+    tup = receive()
+    if not is_heartbeat(tup):
+        emit = {"command": "emit", "tuple": ["word"], "anchors": [tup["id"]], "need_task_ids": False}
+        many = (json.dumps(emit) + "\\nend\\n") * 5000
+        sys.stdout.write(many + json.dumps({"command": "ack", "id": tup["id"]}) + "\\nend\\n" + many)
+        sys.stdout.flush()
+"""
+
 NUMBERS_PY = """
 from storm import *
 

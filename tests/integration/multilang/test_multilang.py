@@ -12,11 +12,11 @@ from typing import Any
 
 import psutil
 import pytest
-from multilang_programs import NUMBERS_PY, PYSTORM, SPLIT_PY, STORM_PY, UPPER_JS
+from multilang_programs import FLOOD_PY, NUMBERS_PY, PYSTORM, SPLIT_PY, STORM_PY, UPPER_JS
 
 from tupletree import BasicBolt, Bolt, TopologyBuilder
 from tupletree.errors import ProtocolError, TaskFailedError, UsageError
-from tupletree.multilang import PYTHON, ShellBolt, ShellSpout
+from tupletree.multilang import PYTHON, ShellBolt, ShellSpout, shell_bolt
 from tupletree.multilang.messages import decode
 from tupletree.testing import FeederSpout, LocalCluster, wait_until
 
@@ -31,6 +31,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {
         "storm.py": STORM_PY,
         "split.py": SPLIT_PY,
+        "flood.py": FLOOD_PY,
         "emit_numbers.py": NUMBERS_PY,
         "upper.js": UPPER_JS,
         "count.py": PYSTORM,
@@ -214,6 +215,15 @@ def test_a_program_that_cannot_go_on_ends_the_worker(cluster: LocalCluster, line
     assert told in scene.failure()
     wait_until(lambda: ended(child), 5, what="its process has ended")
     assert not Path(scene.pid_dir).exists()
+
+
+def test_a_wrong_message_among_more_than_may_wait_ends_the_worker(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell_bolt, "MAX_RECEIVED", 10)
+    scene = Splitting(cluster, [sys.executable, "flood.py"])
+    scene.feed("a line")
+    assert "it anchors to a tuple that it has acked or failed, or never got" in scene.failure()
 
 
 def test_what_a_program_writes_to_standard_error_is_logged(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
+import h11
 import pytest
 from prometheus_client import CollectorRegistry
 from security_harness import Secured, in_loop
@@ -26,9 +27,10 @@ from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.server import RpcServer, start_server
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.authority import Authority
-from tupletree._security.current import OFF, Security
+from tupletree._security.current import OFF, Security, use
 from tupletree._security.guard import Gatekeeper
 from tupletree.errors import TupletreeError
+from tupletree.nimbus.web import leader_proxy
 from tupletree.nimbus.web.server import WebServer
 from tupletree.v1 import acker_pb2, acker_pb2_grpc
 
@@ -177,6 +179,30 @@ async def test_nimbus_does_not_wait_for_a_handshake(secured: Secured) -> None:
         assert (await get(port, "/", secured.tls(None).client_context())).startswith(b"HTTP/1.1 200")
     finally:
         await server.stop()
+
+
+@in_loop
+async def test_a_standby_waits_for_a_leader_that_hangs_no_longer_than_it_may(secured: Secured) -> None:
+    is_over = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await is_over.wait()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0, ssl=secured.tls().server_context())
+    asked = h11.Request(method="GET", target="/api/v1/cluster/summary", headers=[("host", "leader")])
+    use(Security(secured.tls()))
+    try:
+        began_s = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await leader_proxy._exchange("127.0.0.1", server.sockets[0].getsockname()[1], asked, b"")
+        assert time.monotonic() - began_s < 15, "asyncio waits for the end of TLS for half a minute"
+    finally:
+        use(OFF)
+        is_over.set()
+        server.close()
 
 
 @in_loop

@@ -6,7 +6,7 @@ import pytest
 
 from tupletree._wire.levels import level_name, levels_at, next_end
 from tupletree.errors import UsageError
-from tupletree.nimbus.debug_settings import MAX_LOGGERS, SetLogLevels, SetSampling, SetTracing
+from tupletree.nimbus.debug_settings import MAX_LOGGERS, SetLogLevels, SetSampling, SetTracing, in_force
 from tupletree.nimbus.leader import lifecycle
 from tupletree.v1 import topology_pb2 as pb
 
@@ -94,6 +94,15 @@ def test_sampling_and_tracing_end_when_they_say() -> None:
     assert ask(later, SetSampling("lines", 2), NOW + 20).traced_one_in == 0
     again = ask(after, SetSampling("split", 6))
     assert dict(again.sampled_until_unix_s) == {}, "for good, as was asked last"
+
+
+def test_what_is_over_is_not_in_force_before_the_next_change() -> None:
+    after = ask(ask(record(), SetSampling("split", 5, NOW + 10)), SetTracing(9, NOW + 20))
+    after = ask(after, SetLogLevels({"a": level("DEBUG", until_unix_s=NOW + 30)}, []))
+    assert in_force(after, NOW + 9) == after
+    assert dict(in_force(after, NOW + 10).sampled_percent) == {}
+    assert [in_force(after, NOW + at).traced_one_in for at in (19, 20)] == [9, 0]
+    assert in_force(after, NOW + 30) == record()
 
 
 def test_storms_names_of_levels_are_understood() -> None:

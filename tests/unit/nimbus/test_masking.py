@@ -43,6 +43,9 @@ def test_passwords_within_values_are_hidden() -> None:
     assert masked({"url": "postgresql://ada:hunter2@db:5432/words"}) == {
         "url": f"postgresql://ada:{MASK}@db:5432/words"
     }
+    assert masked({"url": "redis://:hunt@er2@db/0"}) == {"url": f"redis://:{MASK}@db/0"}
+    several = json.dumps({"url": "redis://:hunt@er2@db", "contact": "ada@db"})
+    assert masked({"config": several}) == {"config": several.replace("hunt@er2", MASK)}
     assert masked({"dsn": "host=db password=hunter2 user=ada"}) == {"dsn": f"host=db password={MASK} user=ada"}
     given = json.dumps({"jedisPoolConfig": {"password": 'hunter2"\\', "host": "db"}})
     assert masked({"config": given}) == {"config": json.dumps({"jedisPoolConfig": {"password": MASK, "host": "db"}})}
