@@ -99,6 +99,7 @@ class KafkaLog(LogSource):
         self.timeout_s = timeout_s
         self.begins_at_positions = isinstance(start, Mapping)  # type: ignore[misc]  # of the instance
         self.begins_at_end = start == "latest"  # type: ignore[misc]  # of the instance
+        self.begins_at_first = start == "earliest"  # type: ignore[misc]  # of the instance
         self.config = consumer_config(self.bootstrap_servers, checked_client_config(client_config, FIXED), group)
         check_with_client("Consumer", self.config)
         self._offsets: TopicOffsets | None = None
