@@ -157,9 +157,9 @@ class LogSource(ABC):
     def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower | None:
         """Return the log's own reader of a task's share of the partitions, opened; None to read range after range.
 
-        ``positions``: where the partitions of the mapping resume; others begin at their start. The share is then the
-        same for the same ``task_index`` and ``tasks``, even if the mapping is empty. None, only if ``keeps_positions``:
-        the log shares its partitions out, and resumes where ``processed`` said.
+        ``positions``: where the partitions of the mapping resume; others begin where ``begin`` says. The share is then
+        the same for the same ``task_index`` and ``tasks``, even if the mapping is empty. None, only if
+        ``keeps_positions``: the log shares its partitions out, and resumes where ``processed`` said.
         """
         return None
 
