@@ -25,7 +25,7 @@ def owner_of(partition: str, tasks: int) -> int:
 
 
 class RangeFollower(LogFollower):
-    """Reads a share of the partitions in turns. A partition without a position is read from its beginning.
+    """Reads a share of the partitions in turns. A partition without a position begins where ``LogSource.begin`` says.
 
     ``poll`` raises FailedException for a partition that cannot be read now, and goes on with the next one when it is
     called again; after DeletedError also with the messages of the partition that are left. For the ``absence`` of a log
@@ -111,7 +111,7 @@ class RangeFollower(LogFollower):
             if name not in self._known:
                 if name not in self._positions:
                     try:
-                        self._positions[name] = self._source.bounds(name).first
+                        self._positions[name] = self._source.begin(name, self._source.bounds(name))
                     except FailedException as error:
                         fault = error
                         continue  # until the next look

@@ -93,6 +93,7 @@ class LogSource(ABC):
         lag_unit: what ``LogFollower.lag`` counts: "messages" or "bytes".
         partition_title: what partitions are, for people.
         begins_at_end: true if a log that was never read is read from its end, as it is when it is first seen.
+        begins_at_first: true if a log that was never read is read from the first position of each partition.
         begins_at_positions: true if ``begin`` has a position for each partition, also for one that is new.
         are_complete: true if the partitions do not grow: a spout that has read them is at its end.
     """
@@ -107,6 +108,7 @@ class LogSource(ABC):
     lag_unit: ClassVar[str] = "messages"
     partition_title: ClassVar[str] = "partitions"
     begins_at_end: ClassVar[bool] = False
+    begins_at_first: ClassVar[bool] = True
     begins_at_positions: ClassVar[bool] = False
     are_complete: bool = False
 
@@ -155,9 +157,9 @@ class LogSource(ABC):
     def follow(self, positions: Mapping[str, int] | None, task_index: int, tasks: int) -> LogFollower | None:
         """Return the log's own reader of a task's share of the partitions, opened; None to read range after range.
 
-        ``positions``: where the partitions of the mapping resume; others begin at their start. The share is then the
-        same for the same ``task_index`` and ``tasks``, even if the mapping is empty. None, only if ``keeps_positions``:
-        the log shares its partitions out, and resumes where ``processed`` said.
+        ``positions``: where the partitions of the mapping resume; others begin where ``begin`` says. The share is then
+        the same for the same ``task_index`` and ``tasks``, even if the mapping is empty. None, only if
+        ``keeps_positions``: the log shares its partitions out, and resumes where ``processed`` said.
         """
         return None
 

@@ -46,7 +46,8 @@ class Change(NamedTuple):
         table: schema and table, with a dot between.
         key: the columns of the replica identity: by default the primary key.
         new: the row; None after delete and truncate. Large values that the change left alone can be missing.
-        old: the row before: all of it with REPLICA IDENTITY FULL, otherwise its key, if that was changed or deleted.
+        old: the row before: all of it with REPLICA IDENTITY FULL, otherwise its key, if that was changed or deleted, or
+            is so large (2 KB) that it is stored apart from the row.
     """
 
     operation: str
@@ -136,8 +137,8 @@ class Decoder:
         if kind == "D":
             return Change("delete", relation.table, relation.key_of(old or {}), None, old)
         assert new is not None
-        if b"O" in rows:  # a value that is unchanged is in the old row
-            new = {**{name: value for name, value in rows[b"O"].items() if name not in new}, **new}
+        if old is not None:  # a value that is unchanged, and not sent, is in the old row or in the key
+            new = {**{name: value for name, value in old.items() if name not in new}, **new}
         return Change("insert" if kind == "I" else "update", relation.table, relation.key_of(new), new, old)
 
     def _row(self, relation: Relation, is_key: bool) -> dict[str, Any]:

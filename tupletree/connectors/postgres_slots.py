@@ -36,7 +36,7 @@ _SLOT = """
     FROM pg_replication_slots AS slots WHERE slot_name = %s"""
 _TABLES = """
     SELECT p.schemaname, p.tablename, c.relkind = 'p', to_jsonb(p) ->> 'rowfilter',
-        array_agg(a.attname::text ORDER BY a.attnum),
+        array_agg(a.attname::text ORDER BY a.attnum), array_agg(a.atttypid::bigint ORDER BY a.attnum),
         array_agg(c.relreplident = 'f' OR coalesce(a.attnum = ANY ((i.indkey::int2[])[0 : i.indnkeyatts - 1]), false)
             ORDER BY a.attnum)
     FROM pg_publication_tables AS p
@@ -143,7 +143,10 @@ class Slots:
     def snapshot(self, limit: int) -> Iterator[list[Change]]:
         """Yield the rows of the publication's tables within the transaction, at most ``limit`` at a time."""
         sql = library(self._user).sql
-        for schema, table, is_partitioned, row_filter, names, is_key in self.run(_TABLES, self._publication).fetchall():
+        for found in self.run(_TABLES, self._publication).fetchall():
+            schema, table, is_partitioned, row_filter, names, kinds, is_key = found
+            # The kinds are those that changes have. A result has the type below a domain instead.
+            relation = Relation(f"{schema}.{table}", list(zip(names, kinds, is_key, strict=True)))
             statement = sql.SQL("DECLARE rows NO SCROLL CURSOR FOR SELECT {} FROM {} {}").format(
                 sql.SQL(", ").join(map(sql.Identifier, names)),
                 sql.SQL("" if is_partitioned else "ONLY ") + sql.Identifier(schema, table),
@@ -151,8 +154,6 @@ class Slots:
             )
             self.run(statement)
             while (result := self.run(f"FETCH {limit} FROM rows").pgresult).ntuples:
-                kinds = [result.ftype(column) for column in range(len(names))]
-                relation = Relation(f"{schema}.{table}", list(zip(names, kinds, is_key, strict=True)))
                 changes = []
                 for line in range(result.ntuples):
                     values = [load(kind, result.get_value(line, column)) for column, kind in enumerate(kinds)]

@@ -19,10 +19,11 @@ from tupletree.attempt import TransactionAttempt
 from tupletree.component import TopologyContext
 from tupletree.connectors.arguments import check_instance, check_whole
 from tupletree.connectors.formats import Format, checked_format
+from tupletree.connectors.log_batches import OutOfRangeError, position
 from tupletree.connectors.log_plans import Extents, Plan, plan_batch
 from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.log_spout import check_metadata
-from tupletree.errors import FailedException
+from tupletree.errors import FailedException, ReportedFailedException, UsageError
 from tupletree.transactional.attempt_field import ATTEMPT
 from tupletree.transactional.bolts import BatchCollector
 from tupletree.transactional.open_log import OpenLog, RowDecoder
@@ -41,8 +42,12 @@ class PlannedLogSpout(TransactionalSpout):
     ``limit``: the maximum size of a batch in the log's unit, of all partitions together, which take turns. A message
     that is larger is a batch of its own. ``metadata``: fields of the log's own that are added to each row.
 
+    Each partition is read from its first position: a log with another begin, such as a KafkaLog with a ``start``, is
+    refused, as TransactionalLogSpout is made for it.
+
     A message that cannot be decoded is reported, and left out. If a range cannot be read, its batch waits, and the
-    error is reported. The names and positions of all partitions are stored until the transactional id is deleted: the
+    error is reported: also if the log has deleted messages before they were read, or ends before what was read. The
+    names and positions of all partitions are stored until the transactional id is deleted: the
     spout is intended for some thousands.
 
     Raises UsageError for invalid arguments.
@@ -57,6 +62,11 @@ class PlannedLogSpout(TransactionalSpout):
         owner = type(self).__name__
         check_instance(owner, "source", source, LogSource, "a LogSource such as TextFileLog('/var/log/app')")
         check_whole(owner, "limit", limit)
+        if source.begins_at_end or source.begins_at_positions or not source.begins_at_first:
+            raise UsageError(
+                f"{owner}: source is a {type(source).__name__} that begins elsewhere than at the first position of "
+                f"each partition, from which this spout reads; TransactionalLogSpout begins where such a log does"
+            )
         self.source = source
         self.format = checked_format(self, format)
         self.limit = limit
@@ -140,8 +150,16 @@ class PlanningCoordinator(TransactionCoordinator):
             read = {} if previous is None else previous["read"]
             for name, bounds in self._extents:
                 if bounds.end < read.get(name, 0):
-                    source.limited(name, read[name], bounds.end, self._limit)  # raises if that must not be
+                    source.limited(name, read[name], bounds.end, self._limit)  # raises a sentence of the log's own
+                    self._check_end(name, read[name], bounds.end)
             return self._plan(self._extents, previous, self._limit, self._end)
+
+    def _check_end(self, name: str, read: int, end: int) -> None:
+        """Report a log that ends before what was read: it would go on in silence once it is longer."""
+        try:
+            position(name, [name, 0, read], end)
+        except OutOfRangeError as error:
+            raise self._log.fault(error) from None
 
     def _end(self, name: str, start: int, until: int, limit: int, may_exceed: bool) -> int | None:
         end = self._source.limited(name, start, until, limit)
@@ -161,7 +179,12 @@ class RangesEmitter(TransactionEmitter):
         first = (self._index - attempt.txid) % self._tasks
         for name, start, end in metadata["ranges"][first :: self._tasks]:
             with self.log.use() as source:
-                self.emit_range(source, attempt, [name, start, end], collector)
+                try:
+                    self.emit_range(source, attempt, [name, start, end], collector)
+                except ReportedFailedException:
+                    raise
+                except FailedException as error:
+                    raise self.log.fault(error) from error
 
     def emit_range(
         self, source: LogSource, attempt: TransactionAttempt, range: Sequence[Any], collector: BatchCollector

@@ -83,6 +83,22 @@ def test_rows_of_the_snapshot_and_of_changes_have_the_same_values(place: Changes
     assert (snapshot.new["t"], snapshot.new["a"], snapshot.new["c"]) == ("2026-01-02 02:04:05+00", "{1,2}", "ab  ")
 
 
+def test_values_of_domains_are_text_in_the_snapshot_and_in_changes(place: ChangesPlace, start: Any) -> None:
+    """A change has the type of the domain; a query has the type below, by which the key of a row would be another."""
+    place.execute(f"CREATE DOMAIN {place.name}.number AS bigint")
+    place.execute(f"CREATE DOMAIN {place.name}.positive AS {place.name}.number CHECK (VALUE > 0)")
+    place.execute(
+        f"CREATE TABLE {place.name}.orders (id {place.name}.number PRIMARY KEY, n {place.name}.positive, i int)"
+    )
+    place.execute(f"ALTER PUBLICATION {place.name} SET TABLE {place.name}.orders")
+    place.execute(f"INSERT INTO {place.name}.orders VALUES (1, 2, 3)")
+    reading = start()
+    reading.wait(1)
+    place.execute(f"UPDATE {place.name}.orders SET i = 3")
+    for change in reading.wait(2):
+        assert (change.key, change.new) == ({"id": "1"}, {"id": "1", "n": "2", "i": 3}), change
+
+
 def test_large_values_that_are_unchanged_are_left_out(place: ChangesPlace, start: Any) -> None:
     place.execute(f"ALTER TABLE {place.table} ALTER city SET STORAGE EXTERNAL, ADD COLUMN count int")
     place.insert(1, 1, "x" * 10_000)

@@ -11,7 +11,7 @@ from queue_components import History, new_history, watched
 from redis_streams_place import RedisStreamsPlace, RedisStreamsServer
 
 from tupletree import Backoff, TopologyBuilder
-from tupletree.connectors.formats import Text
+from tupletree.connectors.formats import Text, WithHeaders
 from tupletree.connectors.redis_streams import RedisStreamBolt, RedisStreamSpout
 from tupletree.testing import FeederSpout, LocalCluster
 from tupletree.testing.simulation.external import current
@@ -134,6 +134,17 @@ def test_processed_entries_stay_in_the_stream_unless_they_are_to_be_deleted(stre
             cluster.wait_until(lambda: stream.unacknowledged() == 0)
             with stream.client() as client:
                 assert client.xlen(stream.name) == left
+
+
+def test_the_other_fields_of_an_entry_are_its_headers(stream: RedisStreamsPlace) -> None:
+    with stream.client() as client:
+        client.xadd(stream.name, {"data": "coffee", "till": "3"})
+    builder, rows = TopologyBuilder(), list[list[object]]()
+    builder.set_spout("entries", RedisStreamSpout(stream.url, stream.name, "readers", WithHeaders(Text())))
+    with LocalCluster() as cluster:
+        cluster.submit("entries", builder.create_topology(), observer=lambda *seen: rows.append(list(seen[2])))
+        cluster.wait_until(lambda: bool(rows))
+    assert rows == [["coffee", {"till": b"3"}]]
 
 
 def test_an_entry_that_is_trimmed_while_it_is_in_process_is_dropped(stream: RedisStreamsPlace) -> None:

@@ -65,6 +65,19 @@ def test_shares_are_disjoint_and_whole(is_numbered):
     }
 
 
+def test_a_partition_without_a_position_begins_where_the_log_says():
+    class FromTheEnd(Lists):
+        begins_at_end = True
+
+    lists = {"a": ["a0", "a1", "a2"], "b": ["b0"]}
+    found, starts = defaultdict(list), {}
+    follower = RangeFollower(FromTheEnd(lists), {"a": 10}, 0, 1)
+    drain(follower, found, starts)
+    lists["b"].append("b1")
+    drain(follower, found)
+    assert (found, starts) == ({"a": ["a1", "a2"], "b": ["b1"]}, {"a": 10, "b": 10})
+
+
 def test_it_resumes_and_takes_new_messages_and_tells_of_its_lag():
     lists = {"a": ["a0", "a1", "a2"], "b": ["b0"]}
     found, starts = defaultdict(list), {}

@@ -63,6 +63,10 @@ def test_begin_and_commit_have_the_positions_of_a_transaction() -> None:
             change(b"U", b"O", row("1", "large"), b"N", row("2", b"u")),
             ("update", {"id": 2}, {"id": 2, "city": "large"}, {"id": 1, "city": "large"}),
         ),
+        (  # a large key that the update left alone
+            change(b"U", b"K", row("1", None), b"N", row(b"u", "Ulm")),
+            ("update", {"id": 1}, {"id": 1, "city": "Ulm"}, {"id": 1}),
+        ),
         (change(b"D", b"K", row("1", None)), ("delete", {"id": 1}, None, {"id": 1})),
         (change(b"D", b"O", row("1", "Ulm")), ("delete", {"id": 1}, None, {"id": 1, "city": "Ulm"})),
     ],

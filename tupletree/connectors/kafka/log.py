@@ -99,6 +99,7 @@ class KafkaLog(LogSource):
         self.timeout_s = timeout_s
         self.begins_at_positions = isinstance(start, Mapping)  # type: ignore[misc]  # of the instance
         self.begins_at_end = start == "latest"  # type: ignore[misc]  # of the instance
+        self.begins_at_first = start == "earliest"  # type: ignore[misc]  # of the instance
         self.config = consumer_config(self.bootstrap_servers, checked_client_config(client_config, FIXED), group)
         check_with_client("Consumer", self.config)
         self._offsets: TopicOffsets | None = None
@@ -127,8 +128,16 @@ class KafkaLog(LogSource):
         commits = self.group is not None
         return ShareReader(self.config, make, positions, share, self._begin_now, commits=commits)
 
-    def _share(self, task_index: int, tasks: int) -> Sequence[str]:
-        return self.partitions()[task_index::tasks]
+    def _share(self, task_index: int, tasks: int) -> tuple[Sequence[str], FailedException | None]:
+        """Return the known partitions of a task, and an error of a topic whose partitions are not known."""
+        self.offsets.refresh(GLANCE_S)
+        counts, fault = dict.fromkeys(self.topics, 0), None
+        for topic in self.topics:
+            try:
+                counts[topic] = self.offsets.count(topic)
+            except FailedException as error:
+                fault = error
+        return [name for name in names(self.topics, counts)[task_index::tasks] if name], fault
 
     def _begin_now(self, partition: str) -> int:
         """Return where a partition begins that was never read. Waits for its leader."""

@@ -22,11 +22,76 @@ LEAVE_S: Final = 0.1
 """The time without a message or a request after which a member that has left its group is done."""
 
 
-class GroupMember(KafkaFollower):
+class BeginningFollower(KafkaFollower):
+    """The common part: a partition without a position begins at ``begin(name)``.
+
+    A partition whose beginning is not known, as a new one has no leader at first, waits, and is reported: the others
+    are read meanwhile.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        records_of: Callable[[Sequence[Any]], list[LogRecord]],
+        begin: Callable[[str], int],
+        *,
+        commits: bool,
+    ) -> None:
+        super().__init__(config, records_of, commits=commits)
+        self._begin = begin
+        self._waiting: set[str] = set()  # partitions whose beginning is not known
+        self._begin_at_s = 0.0
+        self._reported_s = time.monotonic()
+
+    def _begun(self) -> tuple[dict[str, int], FailedException | None]:
+        """Return where waiting partitions begin, of those that wait no more, and an error of one that still does."""
+        begun, cause = {}, None
+        for name in sorted(self._waiting):
+            try:
+                begun[name] = self._begin(name)
+            except FailedException as error:
+                cause = error
+        self._waiting -= begun.keys()
+        return begun, cause
+
+    def _read(self, starts: Mapping[str, int]) -> None:
+        """Read more partitions."""
+        self._next.update(starts)
+        self._events += [Assigned(name, start) for name, start in starts.items()]
+        if self._is_incremental:
+            assigned = [self._at(name, start) for name, start in starts.items()]
+            self._consumer.incremental_assign(assigned)
+        else:
+            assigned = [self._at(name, start) for name, start in self._next.items()]
+            self._consumer.assign(assigned)
+        if self._is_paused:
+            self._consumer.pause(assigned)
+
+    def _look(self) -> None:
+        super()._look()
+        now_s = time.monotonic()
+        if not self._waiting or now_s < self._begin_at_s:
+            return
+        begun, cause = self._begun()
+        is_reported = isinstance(cause, ReportedFailedException)
+        self._begin_at_s = now_s + (LOOK_EVERY_S if is_reported else LOOK_AGAIN_S)
+        if begun:
+            with connection_errors(self._config):
+                self._read(begun)
+        if cause is not None and now_s >= self._reported_s + (LOOK_EVERY_S if is_reported else AWAY_S):
+            self._reported_s = now_s
+            self._report(cause)
+
+    def _report(self, error: FailedException) -> None:
+        """Have a poll raise an error that comes again, unless another error waits for the next poll."""
+        if not self._failures:
+            self._failures.append(error)
+
+
+class GroupMember(BeginningFollower):
     """A member of a consumer group. A partition goes on at its committed offset, otherwise at ``begin(name)``.
 
-    What is processed of a partition is committed before another member gets it. A partition whose beginning is not
-    known, as a new one has no leader at first, waits: the others are read meanwhile.
+    What is processed of a partition is committed before another member gets it.
     """
 
     def __init__(
@@ -36,12 +101,8 @@ class GroupMember(KafkaFollower):
         topics: Sequence[str],
         begin: Callable[[str], int],
     ) -> None:
-        super().__init__(config, records_of, commits=True)
-        self._begin = begin
-        self._waiting: set[str] = set()  # assigned partitions whose beginning is not known
+        super().__init__(config, records_of, begin, commits=True)
         self._is_assigned = False  # the group has said what this member reads
-        self._look_at_s = 0.0
-        self._report_at_s = 0.0
         self._is_incremental = "cooperative" in str(config["partition.assignment.strategy"])
         self._is_static = "group.instance.id" in config
         self._consumer.subscribe(
@@ -83,47 +144,9 @@ class GroupMember(KafkaFollower):
         self._is_assigned = True
         offsets = {Place(at.topic, at.partition).name: at.offset for at in committed}
         self._waiting.update(name for name, offset in offsets.items() if offset < 0)
-        self._report_at_s = time.monotonic() + AWAY_S
+        self._reported_s = time.monotonic()
         begun, _ = self._begun()
         self._read({name: offset for name, offset in offsets.items() if offset >= 0} | begun)
-
-    def _begun(self) -> tuple[dict[str, int], FailedException | None]:
-        """Return where waiting partitions begin, of those that wait no more, and an error of one that still does."""
-        begun, cause = {}, None
-        for name in sorted(self._waiting):
-            try:
-                begun[name] = self._begin(name)
-            except FailedException as error:
-                cause = error
-        self._waiting -= begun.keys()
-        return begun, cause
-
-    def _read(self, starts: Mapping[str, int]) -> None:
-        """Read more partitions."""
-        self._next.update(starts)
-        self._events += [Assigned(name, start) for name, start in starts.items()]
-        if self._is_incremental:
-            assigned = [self._at(name, start) for name, start in starts.items()]
-            self._consumer.incremental_assign(assigned)
-        else:
-            assigned = [self._at(name, start) for name, start in self._next.items()]
-            self._consumer.assign(assigned)
-        if self._is_paused:
-            self._consumer.pause(assigned)
-
-    def _look(self) -> None:
-        super()._look()
-        now_s = time.monotonic()
-        if not self._waiting or now_s < self._look_at_s:
-            return
-        self._look_at_s = now_s + LOOK_AGAIN_S
-        begun, cause = self._begun()
-        if begun:
-            with connection_errors(self._config):
-                self._read(begun)
-        if cause is not None and now_s >= self._report_at_s:
-            self._report_at_s = now_s + AWAY_S
-            self._failures.append(cause)
 
     def _on_revoke(self, consumer: Any, partitions: Sequence[Any]) -> None:
         names = [Place(at.topic, at.partition).name for at in partitions]
@@ -149,49 +172,49 @@ class GroupMember(KafkaFollower):
         return self._next.keys() | self._waiting if self._is_assigned else None
 
 
-class ShareReader(KafkaFollower):
-    """Reads partitions ``index``, ``index + tasks``, … of a log. ``begin(name)``: where one without position begins."""
+class ShareReader(BeginningFollower):
+    """Reads a fixed share of a log.
+
+    ``share``: returns the partitions of the share that are known, and why others are not. ``begin(name)``: where one
+    without position begins.
+    """
 
     def __init__(
         self,
         config: Mapping[str, Any],
         records_of: Callable[[Sequence[Any]], list[LogRecord]],
         positions: Mapping[str, int],
-        share: Callable[[], Sequence[str]],
+        share: Callable[[], tuple[Sequence[str], FailedException | None]],
         begin: Callable[[str], int],
         *,
         commits: bool,
     ) -> None:
-        super().__init__(config, records_of, commits=commits)
+        super().__init__(config, records_of, begin, commits=commits)
         self._positions = positions
         self._share = share
-        self._begin = begin
         self._look_at_s = 0.0
         self._is_share_known = False
 
     def _share_now(self) -> Collection[str] | None:
-        return self._next if self._is_share_known else None
+        return self._next.keys() | self._waiting if self._is_share_known else None
 
     def _look(self) -> None:
+        if time.monotonic() >= self._look_at_s:
+            self._add_new()
         super()._look()
-        now_s = time.monotonic()
-        if now_s < self._look_at_s:
-            return
-        self._look_at_s = now_s + LOOK_EVERY_S
-        new = []
-        try:
-            for name in self._share():
-                if name and name not in self._next:
-                    start = self._positions[name] if name in self._positions else self._begin(name)
-                    new.append(Assigned(name, start))
-            self._is_share_known = True
-        except ReportedFailedException:
-            raise
-        except FailedException:  # not known now
-            self._is_share_known = False
-            self._look_at_s = now_s + LOOK_AGAIN_S
-        if new:
+
+    def _add_new(self) -> None:
+        """Read partitions that are new, or let them wait for their beginning."""
+        names, fault = self._share()
+        is_reported = isinstance(fault, ReportedFailedException)
+        self._look_at_s = time.monotonic() + (LOOK_EVERY_S if fault is None or is_reported else LOOK_AGAIN_S)
+        self._is_share_known = fault is None
+        new = [name for name in names if name not in self._next and name not in self._waiting]
+        if starts := {name: self._positions[name] for name in new if name in self._positions}:
             with connection_errors(self._config):
-                self._consumer.incremental_assign([self._at(event.partition, event.start) for event in new])
-            self._next.update({event.partition: event.start for event in new})
-            self._events += new
+                self._read(starts)
+        if waiting := set(new) - starts.keys():
+            self._waiting |= waiting
+            self._begin_at_s, self._reported_s = 0.0, time.monotonic()
+        if fault is not None and is_reported:
+            self._report(fault)
