@@ -159,14 +159,11 @@ class Worker:
         """Serve until the worker must end; return the exit status."""
         try:
             await asyncio.to_thread(self._engine.start_hooks)
-        except TopologyError as error:
-            await asyncio.to_thread(self._engine.stop, CLOSE_S)
-            return await give_up(self._launch, self._store, "__system", 0, error)
-        try:
             ackers = {} if self._ackers is None else {"acker": self._ackers}
             parts = Parts(self._service, self._engine, self._readiness, {"worker": self._peers, **ackers})
             rpc, http, self._reporter.http_port = await listen(self._launch, parts, self._is_current)
-        except UsageError as error:  # a port is in use
+        except UsageError as error:  # a hook cannot start, or a port is in use
+            await asyncio.to_thread(self._engine.stop, CLOSE_S)
             return await give_up(self._launch, self._store, "__system", 0, error)
         watch = await asyncio.to_thread(self._store.watch_topology, self._launch.topology_id, self._wake)
         self._start()

@@ -82,7 +82,7 @@ class Engine:
         self._on_blocking = on_blocking
         self.max_bytes: int = conf["topology.tuple.max.bytes"]
         self._always_serialize = bool(conf["topology.testing.always.try.serialize"])
-        self._loops_lock = threading.Lock()  # guards changes of the list of loops and of the flag below
+        self._loops_lock = threading.Lock()  # guards changes of the executors, the list of loops and the flag below
         self._is_stopping = False
         self._clock = plan.environment.clock
         is_simulated = plan.environment.unix_clock is None  # then threads take no time, and turns are to be repeatable
@@ -326,21 +326,20 @@ class Engine:
     def _divide(self, executor: Executor) -> Executor:
         """Replace an executor by the parts that it is made of. Return the first; the others get loops of their own.
 
-        Call on the executor's thread, after a flush.
+        Call on the executor's thread, after a flush. Senders find the parts only when these have all that waited:
+        otherwise what is sent now would overtake it.
         """
         assert isinstance(executor, BoltExecutor)
         parts = executor.divided(time.perf_counter())
-        at = self.executors.index(executor)
-        self.executors = [*self.executors[:at], *parts, *self.executors[at + 1 :]]
-        self._inboxes |= {task.task_id: part.inbox for part in parts for task in part.tasks}
-        executor.inbox.forward(self._put_again, functools.partial(_put_news, parts))
+        inboxes = {task.task_id: part.inbox for part in parts for task in part.tasks}
+        executor.inbox.forward(functools.partial(_put_again, inboxes), functools.partial(_put_news, parts))
+        with self._loops_lock:  # other executors may be divided at the same time
+            at = self.executors.index(executor)
+            self.executors = [*self.executors[:at], *parts, *self.executors[at + 1 :]]
+            self._inboxes = self._inboxes | inboxes  # replaced as a whole: a sender reads it once for each batch
         for part in parts[1:]:
             self._start_loop([part], is_shared=False)
         return parts[0]
-
-    def _put_again(self, item: Any, size: int) -> None:
-        if not isinstance(item, Batch) or item.origin is not TICK_ORIGIN:  # the parts have ticks of their own
-            put_again(self._inboxes, item, size)
 
     def _deliver(self, origin: Origin, target: int, rows: Rows, tasks: frozenset[int]) -> None:
         """Hand over rows for a task, or MIXED rows for some of ``tasks``, which are all here or all elsewhere."""
@@ -364,6 +363,12 @@ class Engine:
 
 def _named(tasks: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(tasks)))
+
+
+def _put_again(inboxes: Mapping[int, Inbox], item: Any, size: int) -> None:
+    """Pass on an item of an executor that was divided to the parts that have its tasks."""
+    if not isinstance(item, Batch) or item.origin is not TICK_ORIGIN:  # the parts have ticks of their own
+        put_again(inboxes, item, size)
 
 
 def _put_news(parts: Iterable[Executor], news: Any) -> None:

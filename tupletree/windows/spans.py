@@ -102,14 +102,15 @@ class Spans(Generic[T]):
         if place.end_us is not None:
             self._last_end_us = place.end_us
             if isinstance(self._slide, Duration):
-                self._next_end_us = place.end_us + self._slide.us
+                self._next_end_us = self._after(place.end_us, self._slide.us)  # an update can have changed the slide
 
     @property
     def place(self) -> Place:
         """The place from which another sequence can continue. Valid when no window is due and ``evict`` was called."""
         end_us = self._last_end_us
         if isinstance(self._slide, Duration) and self._next_end_us is not None:
-            end_us = self._next_end_us - self._slide.us  # including skipped windows
+            skipped_us = self._next_end_us - self._slide.us  # the end of the last window, evaluated or skipped
+            end_us = skipped_us if end_us is None else max(end_us, skipped_us)
         return Place(end_us, max(0, self._evicted - self._last_hi))
 
     @property

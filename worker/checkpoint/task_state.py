@@ -63,9 +63,12 @@ class TaskState:
     def _open(self) -> Opened:
         if self._opened is None:
             provider, state = self._open_state()
-            if provider.is_durable and self._newest_round() > self._round:
+            try:
+                if provider.is_durable and self._newest_round() > self._round:
+                    raise Refused(f"the step belongs to round {self._round}, and a newer round has begun")
+            except BaseException:
                 state.close()
-                raise Refused(f"the step belongs to round {self._round}, and a newer round has begun")
+                raise
             self._opened = provider, state
         return self._opened
 

@@ -78,7 +78,13 @@ class DebugController:
             event(log, "trees.traced", one_in=now.one_in)
             self._trace(Tracer(now.one_in, self._events) if now.one_in else None)
         if before.wants_events and not now.wants_events:
-            self._loop.run_in_executor(None, self._events.close)
+            closing = self._loop.run_in_executor(None, self._events.close)
+            closing.add_done_callback(lambda _: self._open_again())
+
+    def _open_again(self) -> None:
+        """Write events if they are wanted again: ``open`` does nothing while the file is being closed."""
+        if self._switches.wants_events:
+            self._events.open()
 
     def _trace(self, tracer: Tracer | None) -> None:
         self._engine.tracer = tracer

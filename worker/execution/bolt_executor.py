@@ -136,10 +136,13 @@ class BoltExecutor(Executor):
     def divided(self, now_s: float) -> list[Executor]:
         """Return an executor for each of ``parts``, with the rows that this one has begun. On the owning thread.
 
-        They count as found blocking. Nothing is buffered, but rows for closed tasks may be held.
+        They count as found blocking. Only rows for closed tasks are left here: held, before steps, or in buffers.
         """
         assert self.make is not None
         left = [(target, buffer, rows) for target, waiting in self._held_rows.items() for buffer, rows in waiting]
+        for participant in self._participants:
+            left += [(buffer.target, buffer, rows) for buffer, rows in participant.passed_on]
+            participant.passed_on.clear()
         left += [(buffer.target, buffer, rows) for buffer in self._buffers for rows in buffer.pop_all()]
         made = [self.make(part) for part in self.parts]
         by_task: dict[int, Executor] = {task.task_id: executor for executor in made for task in executor.tasks}

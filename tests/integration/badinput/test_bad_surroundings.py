@@ -176,6 +176,30 @@ def topology():
     return builder.create_topology()
 """
 
+HOOKED = """
+from pathlib import Path
+
+import idle_app
+from tupletree.hooks import WorkerHook
+
+class Notes(WorkerHook):
+    def __init__(self, file):
+        self.file = file
+    def start(self, conf, context):
+        self.note("start")
+    def shutdown(self):
+        self.note("shutdown")
+    def note(self, what):
+        with open(self.file, "a") as file:
+            file.write(what + "\\n")
+
+def topology():
+    built = idle_app.TopologyBuilder()
+    built.set_spout("idle", idle_app.Idle())
+    built.add_worker_hook(Notes(str(Path(__file__).with_name("notes"))))
+    return built.create_topology()
+"""
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
@@ -210,8 +234,13 @@ def test_a_full_disk_at_nimbus(cli: CommandLine, settings: dict[str, object], sm
 
 
 def test_the_port_of_a_worker_in_use(cluster: DevCluster, cli: CommandLine) -> None:
-    """The slot is tried again until its port is free; meanwhile ``tupletree errors`` says what is wrong."""
+    """The slot is tried again until its port is free; meanwhile ``tupletree errors`` says what is wrong.
+
+    Hooks of the worker that had to end are shut down.
+    """
     (cli.directory / "idle_app.py").write_text(TOPOLOGY)
+    (cli.directory / "hooked_app.py").write_text(HOOKED)
+    notes = cli.directory / "notes"
     used = {process.grpc_port for process in cluster.processes if process.role == "worker"}
     [supervisor] = [daemon for daemon in cluster._cluster().daemons_of("supervisor")]
     free = [port for port in supervisor.plan.slots if port not in used]
@@ -219,14 +248,15 @@ def test_the_port_of_a_worker_in_use(cluster: DevCluster, cli: CommandLine) -> N
     try:
         for one in taken:
             one.listen()
-        assert cli.ask("submit", "idle_app.py").status == 0
-        with running(cluster, "idle_app"):
+        assert cli.ask("submit", "hooked_app.py").status == 0
+        with running(cluster, "hooked_app"):
 
             def told() -> bool:
-                errors = cluster.client.describe("idle_app").errors
+                errors = cluster.client.describe("hooked_app").errors
                 return any(f"port {error.port} on 127.0.0.1 is in use" in error.message for error in errors)
 
             wait_until(told, 60, what="the error is shown")
+            wait_until(lambda: notes.read_text().startswith("start\nshutdown\n"), 60, what="the hook is shut down")
             for one in taken:
                 one.close()
             wait_until(lambda: cluster.client.list()[0].workers_ready, 60, what="its worker runs")

@@ -139,3 +139,17 @@ def test_spans_that_go_on_from_a_place_find_what_those_before_would_have(
     assert before + rest == taken(fed(length, slide, letters, upto_s=20))
     assert after.evict() == whole.evict()
     assert not set(evicted) & set("".join(rest))
+
+
+def test_windows_end_at_multiples_of_the_slide_after_an_update_has_changed_it() -> None:
+    before = fed(Duration(3), Duration(3), "abcdefghij", upto_s=9)
+    assert taken(before) == ["abc", "def", "ghi"]
+    before.evict()
+    after: Spans[str] = Spans(Duration(5), Duration(5))
+    after.restore(before.place, [])
+    assert after.place.end_us == 9 * SECOND, "no window that was evaluated is again"
+    for at_s, letter in enumerate("jklmnopq", 9):
+        after.add(letter, at_s * SECOND)
+    after.advance(16 * SECOND)
+    assert taken(after) == ["j", "klmno"]
+    assert after.place.end_us == 15 * SECOND

@@ -26,7 +26,7 @@ class Keep(StatefulBolt):
         self.collector.ack(tup)
 
 
-def built():
+def built(tasks):
     """middle --two streams--> keep, with steps that the test sends to middle in the spout's place."""
 
     def pass_on(tup, collector):
@@ -35,14 +35,14 @@ def built():
 
     builder = TopologyBuilder()
     builder.set_spout("source", Source())
-    builder.set_bolt("middle", Do(pass_on, {"even": ["n"], "odd": ["n"]})).shuffle_grouping("source")
+    builder.set_bolt("middle", Do(pass_on, {"even": ["n"], "odd": ["n"]}), tasks).shuffle_grouping("source")
     builder.set_bolt("keep", Keep()).shuffle_grouping("middle", "even").shuffle_grouping("middle", "odd")
     return HandDriven(builder.create_topology(), ALIGNED)
 
 
 class Scene:
-    def __init__(self):
-        self.hand = built()
+    def __init__(self, tasks=1):
+        self.hand = built(tasks)
         self.sent = 0
         [self.source], [self.keep] = self.hand.tasks["source"], self.hand.tasks["keep"]
         self.step(Step(10, Action.INITSTATE, 0), 0)
@@ -110,6 +110,22 @@ def test_what_is_held_for_a_closed_gate_keeps_its_place_when_it_opens():
     executor.flush()
     seen = scene.seen()
     assert (sorted(seen[:3]), seen[3], sorted(seen[4:])) == ([1, 2, 3], ("PREPARE", 3), [4, 5, 6, 7, 8])
+
+
+def test_a_step_keeps_its_place_when_its_executor_is_divided():
+    scene = Scene(tasks=2)
+    scene.send(2, 4, 6)
+    scene.step(Step(20, Action.PREPARE, 1))
+    scene.send(8, 10)
+    whole = scene.hand.executor("middle")
+    while whole.step():
+        pass
+    scene.hand.gate.set("test", [scene.keep])
+    whole.flush()
+    part = whole.divided(0.0)[0]
+    scene.hand.gate.set("test", [])
+    part.flush()
+    assert scene.seen() == [2, 4, 6, ("PREPARE", 3), 8, 10]
 
 
 def test_the_number_goes_on_over_batches_and_checkpoints_and_begins_anew_with_a_generation():

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from sqlite3 import ProgrammingError
 
 import pytest
 
 from tupletree._checkpoints.steps import Action, Step
-from tupletree.errors import ConflictError
+from tupletree.errors import ConflictError, UnavailableError
 from tupletree.state.providers import open_state
 from tupletree.worker.checkpoint.task_state import Opened, TaskState
 
 
-def at(directory: Path) -> TaskState:
+def open_sqlite(directory: Path) -> Opened:
     conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(directory)}}
+    return open_state("words/count/0", conf, None)  # type: ignore[arg-type]
 
-    def opened() -> Opened:
-        return open_state("words/count/0", conf, None)  # type: ignore[arg-type]
 
-    return TaskState("count", opened, lambda: 0)
+def at(directory: Path) -> TaskState:
+    return TaskState("count", lambda: open_sqlite(directory), lambda: 0)
 
 
 def commit(txid: int) -> Step:
@@ -66,3 +67,22 @@ def test_what_is_not_decided_on_is_not_committed(tmp_path: Path, step: Step) -> 
     assert state.state.committed is None
     assert dict(state.state.items()) == {}
     state.close()
+
+
+def test_a_state_is_closed_again_if_the_stored_round_cannot_be_read(tmp_path: Path) -> None:
+    """The step is tried again, and each try would leave a state open."""
+    made: list[Opened] = []
+
+    def away() -> int:
+        raise UnavailableError("ZooKeeper is away")
+
+    def opened() -> Opened:
+        made.append(open_sqlite(tmp_path))
+        return made[-1]
+
+    with pytest.raises(UnavailableError, match="ZooKeeper is away"):
+        _ = TaskState("count", opened, away).state
+    [(_, state)] = made
+    state.put("a", 1)
+    with pytest.raises(ProgrammingError, match="closed"):
+        state.prepare_commit(1)
