@@ -105,6 +105,7 @@ def test_results_that_are_none_are_reported_in_a_sentence(
     assert all("\n" not in line and "scala" not in line for line in reported)
 
 
+@pytest.mark.long
 def test_nothing_of_a_pipeline_stays_in_a_session_that_goes_on(spark: SparkSession) -> None:
     done = Done()
     with LocalCluster() as cluster:
