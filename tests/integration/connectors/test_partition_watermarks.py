@@ -368,7 +368,9 @@ def test_ends_of_a_topic_that_stay_unknown_are_reported(
 
 def share_reader(servers: str, share: Sequence[str]) -> ShareReader:
     config = {"bootstrap.servers": servers, "group.id": "ends", "enable.partition.eof": True}
-    return ShareReader(config, plain_records_of, dict.fromkeys(share, 0), lambda: share, lambda name: 0, commits=False)
+    return ShareReader(
+        config, plain_records_of, dict.fromkeys(share, 0), lambda: (share, None), lambda name: 0, commits=False
+    )
 
 
 def test_a_backlog_that_gathers_while_a_program_is_deactivated_is_not_late(files: Path, cluster: LocalCluster) -> None:
