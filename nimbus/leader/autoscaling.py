@@ -10,7 +10,8 @@ many executors as leave its threads busy for 60% of the time, at most twice as m
 Between 50% and 80% nothing changes, so that a decision is not taken back while the load is steady.
 
 Executors that share the run loop of a worker gain by more workers alone: such a bolt gets no more executors than
-there are workers, which are raised with it up to ``topology.autoscale.max.workers``.
+there are workers, which are raised with it up to ``topology.autoscale.max.workers``. If several of them are in one
+worker, as a program may say, more workers come first: they may suffice.
 """
 
 from __future__ import annotations  # pure
@@ -63,7 +64,10 @@ class Facts:
 
 
 class Scaling(NamedTuple):
-    """The executors of one component, those that its load calls for, and why."""
+    """The executors of one component, those that its load calls for, and why.
+
+    ``is_growing``: it is to have more executors, or more workers for as many.
+    """
 
     component: str
     executors: int
@@ -72,6 +76,7 @@ class Scaling(NamedTuple):
     busy: float
     demand: float
     reason: str
+    is_growing: bool = False
     is_held: bool = False  # it needs more, and may not have them
 
 
@@ -179,10 +184,11 @@ def _scaling(
     load = mean(recent, component)
     why = _overload(settings, facts, component, recent, load)
     if why:
-        wanted = _more(settings, facts, component, bounds, load)
-        if wanted == count:
+        more = _more(settings, facts, component, bounds, load)
+        if more is None:
             why += f", and {_why_no_more(settings, facts, component, bounds, count)}"
-        return Scaling(component, count, wanted, bounds, load.busiest, load.demand, why, wanted == count)
+            return Scaling(component, count, count, bounds, load.busiest, load.demand, why, is_held=True)
+        return Scaling(component, count, more, bounds, load.busiest, load.demand, why, is_growing=True)
     wanted = _fewer(settings, facts, component, bounds, peaks) if growing_lag(recent) is None else count
     up, down = _seconds(settings.up_s), _seconds(settings.down_s)
     if wanted < count:
@@ -207,16 +213,18 @@ def _overload(settings: Settings, facts: Facts, component: str, recent: Sequence
     return ""
 
 
-def _more(settings: Settings, facts: Facts, component: str, bounds: Bounds, load: Load) -> int:
-    """Return the executors that an overloaded component is to have; as many as it has if more would not help."""
+def _more(settings: Settings, facts: Facts, component: str, bounds: Bounds, load: Load) -> int | None:
+    """Return the executors that an overloaded component is to have; as many as it has if more workers suffice for
+    them. None if more of either would not help."""
     count = facts.executors[component]
     most = min(bounds.max, 2 * count)
     if component not in facts.own_threads:
         most = min(most, max(count, _limit(settings, facts)))
     shares = {one: _share(settings, facts, component, one) for one in range(count, most + 1)}
-    better = [one for one in shares if shares[one] < shares[count]]
+    present = _share_in(facts, component, count, facts.workers)
+    better = [one for one in shares if shares[one] < present]
     enough = [one for one in better if load.demand * shares[one] <= AIM]
-    return min(enough or better, key=lambda one: (0.0 if enough else shares[one], one), default=count)
+    return min(enough or better, key=lambda one: (0.0 if enough else shares[one], one), default=None)
 
 
 def _fewer(settings: Settings, facts: Facts, component: str, bounds: Bounds, peaks: Sequence[Sequence[Moment]]) -> int:
@@ -235,12 +243,16 @@ def _fewer(settings: Settings, facts: Facts, component: str, bounds: Bounds, pea
 
 
 def _share(settings: Settings, facts: Facts, component: str, count: int) -> float:
+    """Return the part of the work that falls to the busiest thread once there are as many workers as may be."""
+    return _share_in(facts, component, count, max(facts.workers, min(count, _limit(settings, facts))))
+
+
+def _share_in(facts: Facts, component: str, count: int, workers: int) -> float:
     """Return the part of a component's work that falls to its busiest thread, if its tasks have equal work."""
     tasks = facts.tasks[component]
     of_executor = math.ceil(tasks / count) / tasks
     if component in facts.own_threads:
         return of_executor
-    workers = max(facts.workers, min(count, _limit(settings, facts)))
     return min(1.0, math.ceil(count / workers) * of_executor)
 
 
@@ -263,8 +275,8 @@ def _wanted_workers(
     settings: Settings, facts: Facts, scalings: Sequence[Scaling], peaks: Sequence[Sequence[Moment]]
 ) -> int:
     sharing = [one for one in scalings if one.component not in facts.own_threads]
-    if any(one.wanted > one.executors for one in scalings):
-        grown = max((one.wanted for one in sharing if one.wanted > one.executors), default=0)
+    if any(one.is_growing for one in scalings):
+        grown = max((one.wanted for one in sharing if one.is_growing), default=0)
         return min(_limit(settings, facts), max(facts.workers, grown))
     if settings.max_workers is None or facts.workers > settings.max_workers or not peaks:
         return facts.workers
@@ -275,7 +287,7 @@ def _wanted_workers(
 
 def _change(settings: Settings, facts: Facts, scalings: Sequence[Scaling], workers: int) -> Change | str | None:
     """Return the change to make, or the reason why a change that the load calls for cannot be made now."""
-    growing = sorted((one for one in scalings if one.wanted > one.executors), key=lambda one: -one.busy)
+    growing = sorted((one for one in scalings if one.is_growing), key=lambda one: -one.busy)
     reason = ""
     for one in growing:
         room = max(facts.running_workers + facts.free_slots, 1)
@@ -284,6 +296,8 @@ def _change(settings: Settings, facts: Facts, scalings: Sequence[Scaling], worke
         executors = min(one.wanted, max(one.executors, min(after, room))) if is_sharing else one.wanted
         if executors > one.executors:
             return Change(one.component, one.executors, executors, facts.workers, after, one.reason)
+        if after > facts.workers:
+            return Change("", 0, 0, facts.workers, after, f"'{one.component}' runs in them, and {one.reason}")
         reason = reason or (
             f"'{one.component}' needs {_executors(one.wanted)} in as many workers, as {one.reason}, but {facts.no_slot}"
         )

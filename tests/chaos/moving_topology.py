@@ -7,7 +7,8 @@
     windows, tumbling, sessions --fields--> totals (stateful)        the rows of each key and window
 
 Event ``n`` is in partition ``n mod PARTITIONS``. Behind the last one each partition has ``ENDS``: once there is a file
-``ends``, they bring every task to the end of time, so that all timers fire and all windows are over.
+``ends``, what is left of the events comes as fast as it can, and then they bring every task to the end of time, so that
+all timers fire and all windows are over.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Events(Spout):
 
     def __init__(self, directory, rate, end):
         self.directory = directory
-        self.rate = rate  # of all tasks
+        self.rate = rate  # of all tasks, until there is a file ``ends``
         self.end = end
 
     def open(self, conf, context, collector):
@@ -63,16 +64,20 @@ class Events(Spout):
         self.positions = dict.fromkeys(map(str, self.own), 0)
         self.sent = 0
         self.began_s = time.monotonic()
+        self.is_to_end = False
 
     def next_tuple(self):
-        if self.sent >= (time.monotonic() - self.began_s) * self.rate * len(self.own) / PARTITIONS:
-            return
         number, partition = min(((self.positions[str(one)] * PARTITIONS + one), one) for one in self.own)
+        is_ahead = self.sent >= (time.monotonic() - self.began_s) * self.rate * len(self.own) / PARTITIONS
+        if is_ahead or number >= self.end:
+            self.is_to_end = self.is_to_end or Path(self.directory, "ends").exists()
+            if not self.is_to_end:
+                return
         if number < self.end:
             self.emit(partition, *event(number))
             return
         at = self.positions[str(partition)] - self.count(partition)
-        if at < len(ENDS) and Path(self.directory, "ends").exists():
+        if at < len(ENDS):
             self.emit(partition, ENDS[at], event(self.end)[1] + 1_000_000)
 
     def count(self, partition):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from bench.connectors import OURS, summary
 
 
 def arguments(system: str, venvs: Path) -> Namespace:
-    return Namespace(system=system, messages=2_000, pending=500, prefetch=200, turns=1, venvs=str(venvs))
+    parser = ArgumentParser()
+    connectors.add_arguments(parser)
+    few = "--messages 2000 --pending 500 --prefetch 200 --turns 1"
+    return parser.parse_args(["--system", system, *few.split(), "--venvs", str(venvs)])
 
 
 @pytest.mark.long

@@ -282,6 +282,23 @@ def test_a_change_is_not_taken_back_while_the_load_stays(case: tuple[Settings, F
     assert len(set(directions)) <= 1
 
 
+def test_executors_that_share_one_worker_get_more_workers_before_more_executors() -> None:
+    crowded = dataclasses.replace(SHARING, workers=1, running_workers=1, tasks={"count": 4})
+    made = change(GROWING, crowded, moments(60, 0.9, 1))
+    assert (made.component, made.workers_before, made.workers) == ("", 1, 2)
+    assert made.sentence == (
+        "the topology gets 2 workers instead of 1: 'count' runs in them, and its busiest thread was busy for 90% of the "
+        "last 60 s"
+    )
+    made = change(GROWING, crowded, moments(60, 1.7, 1))  # two workers would not suffice
+    assert (made.component, made.executors, made.workers) == ("count", 4, 4)
+    held = outlook(GROWING, dataclasses.replace(crowded, free_slots=0), moments(60, 0.9, 1))
+    assert held.held == (
+        "'count' needs 2 executors in as many workers, as its busiest thread was busy for 90% of the last 60 s, but no "
+        "slot is free"
+    )
+
+
 def test_a_change_without_room_is_held() -> None:
     change = Change("count", 2, 4, 1, 1, "it was busy")
     found = without_room(Outlook((), 1, 1, change, change.sentence), "it lacks 5 MB.")

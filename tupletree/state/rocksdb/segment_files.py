@@ -82,7 +82,7 @@ class SegmentFile:
         path = self._file.path
         try:
             check_head(path, self._file.read(0, len(HEAD)))
-            tail = decode_tail(path, self._file.read(size - TAIL_BYTES, TAIL_BYTES))
+            tail = decode_tail(path, self._file.read(size - TAIL_BYTES, TAIL_BYTES), size)
             self._blocks = decode_index(path, self._file.read(tail.offset, tail.length), tail)
         except BaseException:
             self._file.close()

@@ -94,7 +94,7 @@ def encode_segment(entries: Iterable[Entry], block_bytes: int = BLOCK_BYTES) -> 
 
 def check_head(path: str, head: bytes) -> None:
     """Refuse a file that is no segment, or one of a newer format."""
-    if head[:-1] != _MAGIC:
+    if head[:-1] != _MAGIC or head[-1] < 1:
         raise damaged(path)
     if head[-1] > FORMAT:
         raise UsageError(
@@ -103,12 +103,12 @@ def check_head(path: str, head: bytes) -> None:
         )
 
 
-def decode_tail(path: str, data: bytes) -> Tail:
-    """Return the place of the index, given the last TAIL_BYTES of a segment."""
+def decode_tail(path: str, data: bytes, size: int) -> Tail:
+    """Return the place of the index, given the last TAIL_BYTES of a segment of ``size`` bytes."""
     if len(data) != TAIL_BYTES:
         raise damaged(path)
     offset, length, crc, end = _TAIL.unpack(data)
-    if end != _END:
+    if end != _END or offset + length != size - TAIL_BYTES:
         raise damaged(path)
     return Tail(offset, length, crc)
 
