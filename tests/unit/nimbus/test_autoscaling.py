@@ -287,8 +287,8 @@ def test_executors_that_share_one_worker_get_more_workers_before_more_executors(
     made = change(GROWING, crowded, moments(60, 0.9, 1))
     assert (made.component, made.workers_before, made.workers) == ("", 1, 2)
     assert made.sentence == (
-        "the topology gets 2 workers instead of 1: 'count' runs in them, and its busiest thread was busy for 90% of the "
-        "last 60 s"
+        "the topology gets 2 workers instead of 1: 'count' runs in them, and its busiest thread was busy for 90% of "
+        "the last 60 s"
     )
     made = change(GROWING, crowded, moments(60, 1.7, 1))  # two workers would not suffice
     assert (made.component, made.executors, made.workers) == ("count", 4, 4)
