@@ -87,6 +87,7 @@ class MqttPlace(QueuePlace):
 
     rejects = False
     knows_lag = False
+    many = 2_000  # with each acknowledgement Mosquitto saves all that are left
 
     def __init__(self, server: Any, name: str) -> None:
         super().__init__(server, name)

@@ -49,11 +49,12 @@ class QueuePlace(ABC):
 
     ``rejects``: the queue sets messages that are given up aside, and ``rejected`` counts them there. ``port``: of the
     server, or of a proxy before it, which spouts and bolts connect to. ``max_bytes``: the size of the largest message
-    that the server takes, if a test can reach it.
+    that the server takes, if a test can reach it. ``many``: messages that take the server some seconds.
     """
 
     rejects = True
     knows_lag = True
+    many = 6_000
     max_bytes: int | None = None
 
     def __init__(self, server: Any, name: str) -> None:

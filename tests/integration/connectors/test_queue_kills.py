@@ -13,7 +13,6 @@ from queue_places import QueuePlace
 from tupletree.connectors.formats import Text
 from tupletree.testing import DevCluster, wait_until
 
-MESSAGES = [str(number) for number in range(6_000)]
 CONF = {"topology.workers": 2, "topology.max.spout.pending": 500}
 
 
@@ -27,12 +26,13 @@ def cluster() -> Iterator[DevCluster]:
 def test_no_message_is_lost_with_a_worker_an_acker_or_the_server(
     cluster: DevCluster, place: QueuePlace, tmp_path: Path
 ) -> None:
-    place.put([message.encode() for message in MESSAGES])
+    count = place.many
+    place.put([b"%d" % number for number in range(count)])
     spout = place.spout(Text())
     cluster.client.submit(place.name, appending(spout, tmp_path), CONF, code=[killed_topology.__file__])
 
     def has_done(share: float) -> bool:
-        return len(done(tmp_path)) > share * len(MESSAGES)
+        return len(done(tmp_path)) > share * count
 
     wait_until(lambda: has_done(0.1), 60, what="it gets on")
     cluster.kill("worker", 0)
@@ -41,7 +41,7 @@ def test_no_message_is_lost_with_a_worker_an_acker_or_the_server(
     wait_until(lambda: has_done(0.4), 60, what="it goes on without an acker")
     place.server.stop()
     place.server.start()
-    wait_until(lambda: len(done(tmp_path)) == len(MESSAGES), 120, what="all are processed")
+    wait_until(lambda: len(done(tmp_path)) == count, 120, what="all are processed")
     wait_until(lambda: place.unacknowledged() == 0, 60, what="all are acknowledged")
     cluster.client.kill(place.name, wait_secs=0)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="its workers end")
