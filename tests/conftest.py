@@ -68,9 +68,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of long folders, and put files in the order in which processes take them."""
+    """Mark the tests of long folders and of nights, and put files in the order in which processes take them."""
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in LONG:
+        if item.path.relative_to(TESTS).parts[0] in LONG or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.long)
     if hasattr(config, "workerinput"):  # a process of pytest-xdist
         items.sort(key=lambda item: _rank(item.path.relative_to(TESTS)))

@@ -72,8 +72,8 @@ def test_both_promises_hold_and_nothing_is_left() -> None:
     ("number", "lines", "sign"),
     [
         (signal.SIGINT, 10_000_000, "submitted"),
-        (signal.SIGKILL, 10_000_000, "submitted"),
-        (signal.SIGINT, 20_000, "Spark: running"),
+        pytest.param(signal.SIGKILL, 10_000_000, "submitted", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, 20_000, "Spark: running", marks=pytest.mark.nightly),
         (signal.SIGKILL, 20_000, "Spark: running"),
     ],
 )

@@ -57,7 +57,7 @@ def provider(request, tmp_path, server_url):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_survive_the_kills_of_workers(cluster, provider, aligned, seed, tmp_path):
     conf = {

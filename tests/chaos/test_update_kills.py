@@ -100,7 +100,7 @@ class Scene:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_survive_updates_rollbacks_and_kills_of_workers(cluster, aligned, seed, tmp_path):
     conf = {

@@ -19,6 +19,7 @@ from sqlite_counts import counts
 from tupletree.connectors.formats import Text
 from tupletree.testing import DevCluster, wait_until
 
+NIGHTLY = pytest.mark.nightly
 MESSAGES = [str(number) for number in range(9_000)]
 
 
@@ -28,7 +29,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.fixture(params=sorted(LOGS))
+@pytest.fixture(params=[pytest.param(one, marks=(NIGHTLY if one == "kafka-group" else ())) for one in sorted(LOGS)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     made: LogPlace = LOGS[request.param](tmp_path)
     yield made

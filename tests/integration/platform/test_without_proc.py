@@ -104,7 +104,7 @@ def test_a_topology_runs_by_tupletree_local(other_system: OtherSystem, tmp_path:
     assert [one["emitted"] for one in json.loads(done.stdout)["streams"]] == [2]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_needs_no_proc_passes_its_own_tests(other_system: OtherSystem) -> None:
     done = other_system.run("sh", str(ROOT / ".ci" / "test-portable"))
     assert done.returncode == 0, done.stdout + done.stderr

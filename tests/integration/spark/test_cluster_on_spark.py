@@ -162,6 +162,7 @@ def counted(here: Path) -> Counter[str]:
     return Counter(dict(table(here / "words.db", "SELECT word, times FROM words")))
 
 
+@pytest.mark.nightly
 def test_commands_may_be_repeated_and_nothing_outlives_its_owner(place: Place) -> None:
     assert place.run("status").returncode == 2
     assert place.run("down").returncode == 0

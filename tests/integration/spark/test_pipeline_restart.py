@@ -98,6 +98,7 @@ def check(database: Path, committed: int) -> None:
     assert sums(database) == (last, last * (last + 1) // 2, last)
 
 
+@pytest.mark.nightly
 def test_killed_and_submitted_again_it_goes_on_at_the_next_transaction(cluster: DevCluster, tmp_path: Path) -> None:
     database, before = tmp_path / "numbers.db", 0
     for run in (1, 2):
