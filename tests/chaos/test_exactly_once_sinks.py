@@ -94,7 +94,7 @@ class LakeTable:
         return sorted(zip(table["number"].to_pylist(), table["length"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=[SqliteTable, ParquetFiles, LakeTable])
+@pytest.fixture(params=[SqliteTable, pytest.param(ParquetFiles, marks=pytest.mark.nightly), LakeTable])
 def place(request, tmp_path):
     return request.param(tmp_path)
 

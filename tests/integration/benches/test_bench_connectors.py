@@ -22,7 +22,7 @@ def arguments(system: str, venvs: Path) -> Namespace:
     return parser.parse_args(["--system", system, *few.split(), "--venvs", str(venvs)])
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_kafka(tmp_path: Path) -> None:
     try:
         result = connectors.measure(arguments("kafka", tmp_path))
@@ -32,7 +32,7 @@ def test_kafka(tmp_path: Path) -> None:
     assert "python -m bench.peers setup --only bytewax" in result["bytewax_unavailable"]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.skipif(not shutil.which(SERVER), reason="rabbitmq-server is not installed")
 def test_rabbitmq(tmp_path: Path) -> None:
     result = connectors.measure(arguments("rabbitmq", tmp_path))

@@ -12,7 +12,7 @@ from bench.growth.curves import BY_NAME, CURVES, Curve, NoRoomError
 from bench.growth.steady import Shape, Times
 from tupletree.testing import DevCluster
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 TIMES = Times(idle_s=0.1, warm_s=0, seconds=0.3, timeout_s=60)
 POINT = {

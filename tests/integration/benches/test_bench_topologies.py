@@ -14,7 +14,7 @@ from bench import async_http, chain, dead_letters, latency, start, storm_perf, w
 from bench.nexmark import __main__ as nexmark
 from tupletree.testing import DevCluster
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 WORKERS = 2
 

@@ -150,7 +150,7 @@ def truth(place: KafkaPlace, *, counted: bool) -> Counter[Row]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("topology", [aligned, transactional])
+@pytest.mark.parametrize("topology", [aligned, pytest.param(transactional, marks=pytest.mark.nightly)])
 def test_each_message_is_written_once_whatever_is_killed(
     cluster: DevCluster, place: KafkaPlace, target: Any, topology: Any, seed: int, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ def kill_on_the_way(cluster: DevCluster, share: Callable[[], float]) -> None:
     cluster.kill("worker", 1)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(420)
 def test_no_message_is_lost_with_a_worker_or_an_acker(cluster: DevCluster, place: LogPlace, tmp_path: Path) -> None:
     put(place, MESSAGES)

@@ -288,7 +288,7 @@ def test_only_the_first_task_reads(place: ChangesPlace) -> None:
         assert follower.lag() is None
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_large_transaction_comes_in_pieces(place: ChangesPlace, start: Any) -> None:
     reading = start()
     reading.wait(0)

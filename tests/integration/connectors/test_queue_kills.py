@@ -7,12 +7,15 @@ from pathlib import Path
 
 import killed_topology
 import pytest
+from every_place import PLACES
 from killed_topology import appending, done
 from queue_places import QueuePlace
 
 from tupletree.connectors.formats import Text
 from tupletree.testing import DevCluster, wait_until
 
+EACH_CHANGE = ("nats", "rabbitmq-classic", "redis_streams")
+"""The queues of which make test-long kills; those of the others are killed at night."""
 CONF = {"topology.workers": 2, "topology.max.spout.pending": 500}
 
 
@@ -23,6 +26,11 @@ def cluster() -> Iterator[DevCluster]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(name, marks=() if name in EACH_CHANGE else pytest.mark.nightly) for name in sorted(PLACES)],
+    indirect=True,
+)
 def test_no_message_is_lost_with_a_worker_an_acker_or_the_server(
     cluster: DevCluster, place: QueuePlace, tmp_path: Path
 ) -> None:

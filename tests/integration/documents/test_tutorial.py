@@ -57,7 +57,7 @@ def test_the_reader_sees_what_the_pages_without_a_cluster_show(tmp_path: Path) -
             session.follow(page)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_the_reader_sees_what_the_pages_on_a_cluster_show(tmp_path: Path) -> None:
     with Session(tmp_path) as session:

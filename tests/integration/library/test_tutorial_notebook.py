@@ -37,7 +37,7 @@ def test_the_files_that_it_links_to_exist() -> None:
         assert (NOTEBOOK.parent / link).exists(), link
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_its_cells_show_what_the_pages_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook = nbformat.read(NOTEBOOK, as_version=4)

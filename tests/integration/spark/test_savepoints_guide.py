@@ -21,7 +21,7 @@ class Count(StatefulBolt):
     def execute(self, tup: Any) -> None: ...
 
 
-@pytest.mark.long  # Spark starts
+@pytest.mark.nightly  # Spark starts
 def test_what_spark_has_computed_is_a_savepoint(tmp_path: Path) -> None:
     [block] = [one for one in blocks_of(DOCS / "guides/savepoints.md") if one.kind == "python"]
     (tmp_path / "initial_load.py").write_text(block.text)

@@ -158,6 +158,7 @@ while True:
 """
 
 
+@pytest.mark.nightly
 def test_a_cancellation_does_not_keep_the_loss_of_the_server_from_being_found_out(tmp_path: Path) -> None:
     with connect_server(tmp_path) as (url, server), program(tmp_path, {"spark.remote": url}, CANCELLED) as run:
         run.wait_for("ready", 90)
@@ -167,6 +168,7 @@ def test_a_cancellation_does_not_keep_the_loss_of_the_server_from_being_found_ou
         run.wait_for("broken by the Spark session is gone: no Spark Connect server answers at sc://", 60)
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_away_is_reported_and_waited_for(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SUMS)
     (tmp_path / "enough").touch()

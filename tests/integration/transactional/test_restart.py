@@ -113,7 +113,9 @@ def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tm
     finish(cluster, "crash", tmp_path, after.committed + 20)
 
 
-@pytest.mark.parametrize("victim", ["worker", "acker", "supervisor and worker"])
+@pytest.mark.parametrize(
+    "victim", [pytest.param("worker", marks=pytest.mark.nightly), "acker", "supervisor and worker"]
+)
 def test_groups_take_effect_once_whatever_is_killed_amid_them(cluster: DevCluster, tmp_path: Path, victim: str) -> None:
     conf = {"topology.max.spout.pending": 64, "topology.workers": 2}
     cluster.client.submit("groups", adding(f"groups {victim}", tmp_path, 6_000, in_groups=True), conf)
