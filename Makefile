@@ -41,13 +41,9 @@ PURE_TESTS += tests/integration/semantics tests/integration/library/test_library
 PURE_TESTS += tests/unit/transactional/test_attempt_field.py tests/integration/transactional/test_attempt_forms.py
 IN_PLAIN_PYTHON = ! $(PYTHON) -c 'import sys, tupletree; sys.exit(tupletree._compiled.CHOICE != "compiled")' \
 	|| TUPLETREE_PURE=1 $(PYTHON) -m pytest $(PURE_TESTS) $(1) $(FILES) $(PYTEST_ARGS) || [ $$? -eq 5 ]
-# How much the tests of simulations and of random inputs try in make test-long, within some minutes, and in
-# make test-nightly.
-LARGE := CHECKPOINT_SEEDS=60 TRANSACTION_SEEDS=100 TRACKING_SEEDS=100 WINDOW_SEEDS=2
-LARGE += TUPLETREE_RANDOM_TOPOLOGIES=0:10 STATE_EXAMPLES=20 WRITER_KILLS=4 OPENAPI_EXAMPLES=4
-LARGE += REPORT_SEEDS=2 SIMULATED_SEEDS=150 KEYED_SEEDS=60 STREAM_SEEDS=25 MOVING_SEEDS=80
-LARGEST := WINDOW_SEEDS=5 TUPLETREE_RANDOM_TOPOLOGIES=0:300 STATE_EXAMPLES=100 WRITER_KILLS=10 OPENAPI_EXAMPLES=15
-LARGEST += PROPERTY_EXAMPLES=1000 REPORT_SEEDS=8 SIMULATED_SEEDS=2000 TRACKING_SEEDS=1000 KEYED_SEEDS=1000 STREAM_SEEDS=300
+# How much the tests of simulations and of random inputs try at night.
+LARGE := WINDOW_SEEDS=5 TUPLETREE_RANDOM_TOPOLOGIES=0:300 STATE_EXAMPLES=100 WRITER_KILLS=10 OPENAPI_EXAMPLES=15
+LARGE += PROPERTY_EXAMPLES=1000 REPORT_SEEDS=8 SIMULATED_SEEDS=2000 TRACKING_SEEDS=1000 KEYED_SEEDS=1000 STREAM_SEEDS=300
 
 .PHONY: help setup cluster lock java classes servers demo test test-long test-nightly test-simulation test-fuzz test-oldest test-protobuf test-wheel check
 .PHONY: format docs proto proto-check dist bench clean
@@ -90,11 +86,11 @@ test: setup servers ## run the tests but the long ones, and those of compiled mo
 	@$(call IN_PLAIN_PYTHON,-m "not long" -n 3)
 
 test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
-	@$(LARGE) $(PYTHON) -m pytest tests -m "(long or sized) and not nightly" -n 2 $(FILES) $(PYTEST_ARGS)
-	@$(call IN_PLAIN_PYTHON,-m long -n 2)
+	@$(PYTHON) -m pytest tests -m "long and not nightly" -n 2 $(FILES) $(PYTEST_ARGS)
+	@$(call IN_PLAIN_PYTHON,-m "long and not nightly" -n 2)
 
-test-nightly: setup servers ## run the tests whose variants are in make test-long, and those of simulations and random inputs with many more
-	@$(LARGEST) $(PYTHON) -m pytest tests -m "nightly or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
+test-nightly: setup servers ## run the longest tests and all variants, and simulations and random inputs with many more
+	@$(LARGE) $(PYTHON) -m pytest tests -m "nightly or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional topologies, of stateful ones, and of moving states in a faulty world
 	@TRANSACTION_SEEDS=10000 $(PYTHON) -m pytest tests/simulation/test_transactions.py -n 2 -q $(PYTEST_ARGS)

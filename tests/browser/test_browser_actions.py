@@ -276,6 +276,7 @@ def press_until(page: Page, wanted: str) -> None:
     raise AssertionError(f"{wanted!r} is not reached by keyboard")
 
 
+@pytest.mark.nightly
 def test_a_topology_of_two_hundred_components(cluster: DevCluster, watched: Watched) -> None:
     cluster.client.submit("many", browser_topologies.many(COMPONENTS), {}, inactive=True)
     try:

@@ -55,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # the build, on a busy machine
 def test_every_page_can_be_read_in_light_and_dark_and_fits_a_phone(site: str, page: Page) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")

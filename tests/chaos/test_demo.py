@@ -67,13 +67,14 @@ def test_both_promises_hold_and_nothing_is_left() -> None:
     wait_until(lambda: not living(directory), 30, what="every process has ended")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("number", "lines", "sign"),
     [
         (signal.SIGINT, 10_000_000, "submitted"),
-        pytest.param(signal.SIGKILL, 10_000_000, "submitted", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGINT, 20_000, "Spark: running", marks=pytest.mark.nightly),
+        (signal.SIGKILL, 10_000_000, "submitted"),
+        (signal.SIGINT, 20_000, "Spark: running"),
         (signal.SIGKILL, 20_000, "Spark: running"),
     ],
 )

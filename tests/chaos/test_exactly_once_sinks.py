@@ -94,7 +94,9 @@ class LakeTable:
         return sorted(zip(table["number"].to_pylist(), table["length"].to_pylist(), strict=True))
 
 
-@pytest.fixture(params=[SqliteTable, pytest.param(ParquetFiles, marks=pytest.mark.nightly), LakeTable])
+@pytest.fixture(
+    params=[*(pytest.param(kind, marks=pytest.mark.nightly) for kind in (SqliteTable, ParquetFiles)), LakeTable]
+)
 def place(request, tmp_path):
     return request.param(tmp_path)
 

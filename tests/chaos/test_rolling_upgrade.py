@@ -5,6 +5,7 @@ No version changes here: what is tried is the order, and that nothing stops or f
 
 from __future__ import annotations
 
+import pytest
 from numbers_topology import History, numbers_topology
 
 from tupletree.testing import DevCluster, wait_until
@@ -17,6 +18,7 @@ CONF = {
 }
 
 
+@pytest.mark.nightly
 def test_daemons_are_replaced_one_by_one_and_a_topology_runs_on(tmp_path):
     with DevCluster(supervisors=2, slots=2, ackers=2, nimbuses=2) as cluster:
         cluster.client.submit("numbers", numbers_topology(tmp_path), CONF)

@@ -33,9 +33,9 @@ def cluster():
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_savepoints_are_exact_and_topologies_go_on_from_them_while_workers_die(cluster, aligned, seed, tmp_path):
     conf = {

@@ -33,9 +33,9 @@ def cluster():
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("provider", ["sqlite", "rocksdb"])
 def test_counts_survive_changes_of_their_tasks_and_kills_of_workers(cluster, aligned, seed, provider, tmp_path):

@@ -98,9 +98,9 @@ class Scene:
         return kills, taken
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_survive_updates_rollbacks_and_kills_of_workers(cluster, aligned, seed, tmp_path):
     conf = {

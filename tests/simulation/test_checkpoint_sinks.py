@@ -1,7 +1,7 @@
 """Topologies with aligned checkpoints that write to a system outside, in a faulty world: it has every row once.
 
     python -m pytest tests/simulation/test_checkpoint_sinks.py        60 histories, and every rule broken once
-    make test-long                                                    150
+    make test-simulation                                              5,000
     CHECKPOINT_SEEDS=50000 python -m pytest …                         as many as you like
 
 The rows are compared with the committed positions of the spouts at the end of each checkpoint, and with all at the end.

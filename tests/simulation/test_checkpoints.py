@@ -1,7 +1,6 @@
 """Stateful topologies in a faulty world: in default mode nothing is lost, in aligned mode everything counts once.
 
     python -m pytest tests/simulation/test_checkpoints.py        40 histories of each mode, and every rule broken once
-    make test-long                                               150 of each
     make test-simulation                                         5,000 of each
     CHECKPOINT_SEEDS=50000 python -m pytest …                    as many as you like
 

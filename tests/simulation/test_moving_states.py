@@ -1,7 +1,6 @@
 """Topologies whose states move, in a faulty world: whatever is changed, and whoever dies, everything counts once.
 
     python -m pytest tests/simulation/test_moving_states.py      40 histories, and every rule broken once
-    make test-long                                               300
     make test-simulation                                         10,000
     MOVING_SEEDS=50000 python -m pytest …                        as many as you like
 

@@ -1,7 +1,7 @@
 """Ledger and pending map over a faulty network: whatever happens, no tree is acked too early and none is forgotten.
 
     python -m pytest tests/simulation/test_tracking.py            100 histories, and 33 hostile ones
-    make test-long                                                300 histories, and 100 hostile ones
+    make test-nightly                                             1,000 histories, and 333 hostile ones
     TRACKING_SEEDS=100000 python -m pytest ...                    as many as you like
 
 A failure names its seed and tells the story of the tree concerned.

@@ -1,7 +1,6 @@
 """Transactional topologies in a faulty world: whatever happens, every batch takes effect exactly once, in order.
 
     python -m pytest tests/simulation/test_transactions.py       80 histories, and every rule broken once
-    make test-long                                               250 histories
     make test-simulation                                         10,000 histories
     TRANSACTION_SEEDS=100000 python -m pytest …                  as many as you like
 

@@ -263,7 +263,7 @@ def test_the_list_says_which_workers_do_not_get_ready(cluster: DevCluster, cli: 
     wait_until(lambda: said in cli.ask("list").err, 60, what="its worker is not ready")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_cluster_names_topologies_that_get_nowhere(cluster: DevCluster, cli: CommandLine, notes: Path) -> None:
     def found() -> dict[str, str]:
         faults = json.loads(cli.ask("health", "--json").out)["faults"]

@@ -108,7 +108,7 @@ class PostgresTarget:
 TARGETS = {"kafka": KafkaTarget, "postgres": PostgresTarget}
 
 
-@pytest.fixture(params=sorted(TARGETS))
+@pytest.fixture(params=["kafka", pytest.param("postgres", marks=pytest.mark.nightly)])
 def target(request: pytest.FixtureRequest, place: KafkaPlace, tmp_path: Path) -> Iterator[Any]:
     made = TARGETS[request.param](tmp_path)
     yield made

@@ -122,7 +122,7 @@ def test_a_catalog_that_is_away_is_waited_for_by_the_caller_and_an_unknown_one_i
         commit(IcebergSink("nowhere", "a.b", COLUMNS), 1, ("a", 1))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_lives_that_are_killed_write_each_transaction_once(place: IcebergPlace, catalog: Catalog) -> None:
     sinks = [IcebergSink(place.catalog, TABLE, COLUMNS, timeout_s=60) for _ in range(2)]
     expected = kill_lives(sinks, transactions=8, kills=2)

@@ -84,7 +84,7 @@ def test_a_mistake_gets_a_sentence(arguments: dict[str, Any], sentence: str) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", SPOUTS)
+@pytest.mark.parametrize("kind", [pytest.param(TransactionalKafkaSpout, marks=pytest.mark.nightly), OpaqueKafkaSpout])
 def test_sums_are_exact_though_workers_are_killed(kind: Any, tmp_path: Path) -> None:
     broker = broker_or_skip()
     topic = broker.create(f"sums-{kind.__name__}", 2)

@@ -29,7 +29,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.fixture(params=[pytest.param(one, marks=(NIGHTLY if one == "kafka-group" else ())) for one in sorted(LOGS)])
+@pytest.fixture(params=[pytest.param(one, marks=(() if one == "kafka" else NIGHTLY)) for one in sorted(LOGS)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     made: LogPlace = LOGS[request.param](tmp_path)
     yield made

@@ -146,7 +146,7 @@ def true_sessions(count: int) -> set[Any]:
     return {(f"name{user[1:]}", *session) for user, sessions in found.items() for session in sessions}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_clicks_become_sessions_in_event_time_whatever_is_killed(

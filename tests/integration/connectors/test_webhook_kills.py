@@ -59,7 +59,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nothing_is_answered_that_was_not_processed(cluster: DevCluster, tmp_path: Path) -> None:
     ports = ReservedPorts()
     [port] = ports.reserve(1)

@@ -139,6 +139,7 @@ def direct(states: Counting, component: str, key: str) -> bool:
     return states.through_nimbus == before
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are found by /proc")
 def test_questions_while_workers_are_killed_and_tasks_change(
     capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -27,6 +27,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
+@pytest.mark.nightly
 def test_states_in_a_shared_directory_go_on_with_other_tasks_and_other_code(
     cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

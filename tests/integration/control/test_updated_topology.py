@@ -86,6 +86,7 @@ class Scene:
         return found
 
 
+@pytest.mark.nightly
 def test_states_and_positions_go_on_with_other_code(
     cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

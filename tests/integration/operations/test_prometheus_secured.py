@@ -74,7 +74,7 @@ def page(cluster: DevCluster, role: str, path: str, token: str | None) -> str:
         return str(answer.read().decode())
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_example_reads_every_process_of_a_secured_cluster_and_tells_of_certificates_before_they_end(
     cluster: DevCluster, secrets: Path, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def wait_for_another(place: Place, gone: str) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_words_are_counted_exactly_although_an_executor_is_killed(place: Place, tmp_path: Path) -> None:
     here = tmp_path / "user"
     here.mkdir()

@@ -74,6 +74,7 @@ def ended_cleanly(run: Process) -> str:
     return run.text
 
 
+@pytest.mark.nightly
 def test_a_clean_run_prints_nothing_of_spark_or_pandas(tmp_path: Path) -> None:
     with program(tmp_path, CONF, COUNTS + UNTIL_THERE.format(name="enough")) as run:
         wait_until(lambda: counts(tmp_path) == TRUTH, 120, what="the table holds the truth")
@@ -83,7 +84,7 @@ def test_a_clean_run_prints_nothing_of_spark_or_pandas(tmp_path: Path) -> None:
     assert lines == ["WARNING: Using incubator modules: jdk.incubator.vector", "closed"]
 
 
-@pytest.mark.parametrize("name", ["waits", "commits"])
+@pytest.mark.parametrize("name", [pytest.param("waits", marks=pytest.mark.nightly), "commits"])
 def test_an_end_in_the_middle_of_a_job_or_of_a_commit_is_clean(tmp_path: Path, name: str) -> None:
     (tmp_path / ("gated" if name == "waits" else "slow-commit")).touch()
     with program(tmp_path, CONF, COUNTS + UNTIL_THERE.format(name=name)) as run:
@@ -138,6 +139,7 @@ run(stopped)
 """
 
 
+@pytest.mark.nightly
 def test_a_context_that_is_stopped_ends_the_task_as_well(tmp_path: Path) -> None:
     (tmp_path / "gated").touch()
     with program(tmp_path, {**CONF, "pipeline.retry.pause.secs": 0.1}, COUNTS + STOPPED) as run:

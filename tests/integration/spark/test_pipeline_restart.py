@@ -116,6 +116,7 @@ def test_killed_and_submitted_again_it_goes_on_at_the_next_transaction(cluster: 
         check(database, committed)
 
 
+@pytest.mark.nightly
 def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tmp_path: Path) -> None:
     database = tmp_path / "numbers.db"
     cluster.client.submit("crash", Numbers("crash", database).topology(), CONF)

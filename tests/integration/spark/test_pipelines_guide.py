@@ -85,7 +85,7 @@ def test_a_source_of_ones_own_is_read_and_a_batch_bolt_gets_a_data_frame(names: 
         cluster.wait_until(lambda: set(kept) == {("ann", 2), ("bob", 1)}, PATIENCE_S)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_spark_program_takes_rows_from_one_topology_to_another(
     names: dict[str, Any], tmp_path: Path, spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

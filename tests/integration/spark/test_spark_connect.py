@@ -88,6 +88,7 @@ def sums(here: Path) -> dict[int, int]:
     return dict(table(here / "sums.db", "SELECT key, total FROM sums"))
 
 
+@pytest.mark.nightly
 def test_a_batch_that_fails_and_one_that_is_cancelled_leave_the_truth(
     server: tuple[str, Process], tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_batch_that_fails_and_one_that_is_cancelled_leave_the_truth(
     assert "scala" not in run.text and "site-packages" not in run.text
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_killed_ends_the_worker_with_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SUMS)
     with connect_server(tmp_path) as (url, server), program(tmp_path, {**CONF, "spark.remote": url}, RUN) as run:

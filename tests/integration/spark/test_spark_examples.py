@@ -84,7 +84,7 @@ def test_a_log_that_is_missing_is_made_up_and_the_same_for_the_same_seed(tmp_pat
     assert "pipeline" in topology.components
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_alarms_reaches_the_bolt_and_the_table_has_it_all(tmp_path: Path) -> None:
     topology, conf = spark_alerts.topology(str(tmp_path))
     flat = [row for own in spark_alerts.readings() for row in own]

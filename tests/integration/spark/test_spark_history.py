@@ -70,6 +70,7 @@ def log_has(cluster: DevCluster, text: str, times: int) -> bool:
     return sum(log.count(text) for log in logs) >= times
 
 
+@pytest.mark.nightly
 def test_tuples_go_on_exactly_where_a_pipeline_has_counted_whatever_dies_during_the_load(
     spark: SparkSession, broker: Broker, cluster: DevCluster, tmp_path: Path
 ) -> None:

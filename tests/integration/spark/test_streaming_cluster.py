@@ -60,6 +60,7 @@ def progress(process: subprocess.Popen[bytes], directory: Path, count: int) -> N
     wait_until(has_come, PATIENCE_S, what=f"{count} numbers come through")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_no_row_is_lost_or_doubled_when_the_query_and_a_worker_are_killed(cluster: DevCluster, tmp_path: Path) -> None:
     limit, nimbus = tmp_path / "limit", cluster.conf["nimbus.seeds"][0]

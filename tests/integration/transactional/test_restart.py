@@ -114,7 +114,8 @@ def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tm
 
 
 @pytest.mark.parametrize(
-    "victim", [pytest.param("worker", marks=pytest.mark.nightly), "acker", "supervisor and worker"]
+    "victim",
+    ["acker", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("worker", "supervisor and worker"))],
 )
 def test_groups_take_effect_once_whatever_is_killed_amid_them(cluster: DevCluster, tmp_path: Path, victim: str) -> None:
     conf = {"topology.max.spout.pending": 64, "topology.workers": 2}
@@ -151,7 +152,7 @@ def test_another_ensemble_holds_the_progress_if_one_is_named(
     store.close()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # a transaction takes a few ms, and more where other tests run
 def test_two_thousand_transactions_leave_as_many_nodes_as_a_hundred(cluster: DevCluster, tmp_path: Path) -> None:
     client = connect(cluster.conf)
