@@ -85,11 +85,11 @@ test: setup servers ## run the tests but the long ones, and those of compiled mo
 	@$(PYTHON) -m pytest tests -m "not long" -n 3 $(FILES) $(PYTEST_ARGS)
 	@$(call IN_PLAIN_PYTHON,-m "not long" -n 3)
 
-test-long: setup servers ## run the long tests: crashes of every kind, partitions of the network, fuzzing, waits for timeouts
+test-long: setup servers ## run the long tests that every landing waits for: crashes, partitions of the network, fuzzing, waits
 	@$(PYTHON) -m pytest tests -m "long and not nightly" -n 2 $(FILES) $(PYTEST_ARGS)
 	@$(call IN_PLAIN_PYTHON,-m "long and not nightly" -n 2)
 
-test-nightly: setup servers ## run the longest tests and all variants, and simulations and random inputs with many more
+test-nightly: setup servers ## run all other long tests, and simulations and random inputs with many more
 	@$(LARGE) $(PYTHON) -m pytest tests -m "nightly or sized or hypothesis" -n 2 $(FILES) $(PYTEST_ARGS)
 
 test-simulation: $(INSTALLED) ## 10,000 seeded histories each of transactional topologies, of stateful ones, and of moving states in a faulty world

@@ -111,6 +111,7 @@ def test_all_say_that_a_healthy_cluster_is_healthy(
     agreed(cluster, page, command, "healthy", "")
 
 
+@pytest.mark.nightly
 def test_all_name_a_topology_whose_workers_crash(cluster: DevCluster, page: Page, command: Callable[[], Said]) -> None:
     cluster.client.submit("crashing", browser_topologies.crashing(), {})
     wait_until(
@@ -167,6 +168,7 @@ def beanstalkd() -> Iterator[Beanstalkd]:
     server.close()
 
 
+@pytest.mark.nightly
 def test_all_say_that_a_queue_is_away(
     cluster: DevCluster, page: Page, command: Callable[[], Said], beanstalkd: Beanstalkd
 ) -> None:

@@ -335,7 +335,7 @@ def settled(page: Page) -> None:
     expect(page.get_by_text(re.compile("^Waiting for"))).to_have_count(0, timeout=SOON_MS)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     for name, parts in views.items():
@@ -348,7 +348,7 @@ def test_every_page_fits_a_phone(cluster: DevCluster, views: dict[str, tuple[str
         assert all(one.evaluate("one => one.scrollWidth <= one.clientWidth") for one in drawing.all()), name
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_text_can_be_read_in_light_and_in_dark(
     cluster: DevCluster, views: dict[str, tuple[str, ...]], page: Page, screenshots: str | None
 ) -> None:

@@ -84,7 +84,7 @@ COVERED: Final = """
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_pictures_of_the_ui_have_the_colours_of_the_page(site: str, page: Page) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -102,7 +102,7 @@ def test_pictures_of_the_ui_have_the_colours_of_the_page(site: str, page: Page) 
             assert all(("-dark.png" in one) == (scheme == "dark") for one in shown), (name, scheme, shown)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_the_search_finds_guides_before_decisions(site: str, page: Page) -> None:
     page.goto(f"{site}index.html")
@@ -111,7 +111,7 @@ def test_the_search_finds_guides_before_decisions(site: str, page: Page) -> None
     expect(page.locator(".md-search-result__link").first).to_have_attribute("href", re.compile(r"/guides/state\.html"))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_an_address_without_a_page_is_answered_with_ways_on(site: str, page: Page) -> None:
     page.goto(f"{site}404.html")  # what a host shows for it
@@ -120,7 +120,7 @@ def test_an_address_without_a_page_is_answered_with_ways_on(site: str, page: Pag
     expect(page.locator("h1")).to_contain_text("Quickstart")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_the_search_finds_a_key_and_a_key_in_a_text_leads_to_its_meaning(site: str, page: Page) -> None:
     page.goto(f"{site}index.html")

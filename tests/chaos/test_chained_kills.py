@@ -26,9 +26,9 @@ def cluster():
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", [False, True], ids=["default", "aligned"])
 def test_counts_survive_whatever_is_killed(cluster, aligned, tmp_path):
     conf = {
         "topology.workers": 3,

@@ -72,7 +72,7 @@ class Writer:
                 return
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sums_are_the_truth_and_what_was_written(cluster, seed, tmp_path):

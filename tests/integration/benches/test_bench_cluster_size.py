@@ -9,7 +9,7 @@ import pytest
 from bench import cluster_size
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_small_cluster_is_measured() -> None:
     given = Namespace(
         supervisors=6, slots=4, topologies=3, workers=4, executors=2, busy=1.0, large=20, large_workers=5, seconds=2.0

@@ -11,7 +11,7 @@ from bench.peers.__main__ import main
 from bench.peers.rows import BASE
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_peer_that_is_not_there_is_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["--only", "bytewax", "--venvs", str(tmp_path), "--rounds", "1", "--sentences", "200", "--json"])
     result = json.loads(capsys.readouterr().out)

@@ -25,7 +25,7 @@ def test_the_arguments_of_every_case_are_understood(
         assert [option for option in (*options, "--json") if option not in known] == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_cases_take_turns_and_a_failure_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     routing = Bench("routing", "", "fields_per_s", {case: "--rows 80 --repeats 1" for case in ("a", "b")})
     wrong = Bench("codec", "", "none", {"c": "--rows 0"})

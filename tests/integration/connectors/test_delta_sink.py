@@ -106,7 +106,7 @@ def test_lists_structs_and_nulls_are_stored(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_lives_that_are_killed_write_each_transaction_once(tmp_path: Path) -> None:
     sinks = [DeltaSink(tmp_path / "t", COLUMNS, timeout_s=60) for _ in range(2)]
     expected = kill_lives(sinks, transactions=40, kills=3)

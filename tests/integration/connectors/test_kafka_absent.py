@@ -36,7 +36,7 @@ def run(directory: Path, seconds: int, **names: object) -> tuple[int, list[str]]
     return ended.returncode, ended.stderr.splitlines()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_broker_that_is_away_is_named_and_is_the_reason_why_nothing_was_emitted(tmp_path: Path) -> None:
     brokers = f"127.0.0.1:{free_port()}"
     status, lines = run(tmp_path, 5, brokers=brokers, topic="clicks", group="group='visits'")
@@ -45,7 +45,7 @@ def test_a_broker_that_is_away_is_named_and_is_the_reason_why_nothing_was_emitte
     assert not any("connected" in line for line in lines)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("group", ["", "group='visits'"])
 def test_a_topic_that_is_not_there_is_named_and_the_source_is_not_connected(tmp_path: Path, group: str) -> None:
     place = KafkaPlace(tmp_path)
@@ -56,7 +56,7 @@ def test_a_topic_that_is_not_there_is_named_and_the_source_is_not_connected(tmp_
     assert not any("connected" in line for line in lines)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_topic_that_is_created_later_is_read(tmp_path: Path) -> None:
     place, feed = KafkaPlace(tmp_path), f"late{uuid.uuid4().hex[:8]}"
     builder, rows = TopologyBuilder(), list[object]()
@@ -71,7 +71,7 @@ def test_a_topic_that_is_created_later_is_read(tmp_path: Path) -> None:
         cluster.wait_until(lambda: rows == ["here"], 60)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_messages_that_cannot_be_decoded_are_counted_in_the_last_line(tmp_path: Path) -> None:
     place = KafkaPlace(tmp_path)
     place.put(0, [b"no JSON"] * 40)

@@ -23,7 +23,7 @@ from tupletree.connectors.log_source import Assigned, DeletedError, LogEvent, Lo
 from tupletree.connectors.log_spout import LogSpout
 from tupletree.testing import LocalCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 FAST = Backoff(first_s=0.05, factor=2, max_s=0.2, max_attempts=None)
 

@@ -52,7 +52,7 @@ def postgres() -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_each_order_is_in_the_table_once(
     prices: str, postgres: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ def add(one: tuple[int, int]) -> None:
     FOUND[one[0]] = one[1]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nothing_is_late_of_a_backlog_that_another_task_takes_over() -> None:
     builder = StreamBuilder(parallelism=2)
     times = builder.source(LogSpout(Group()), name="times", parallelism=2).map(int)

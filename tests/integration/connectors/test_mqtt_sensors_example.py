@@ -22,7 +22,7 @@ def server() -> Iterator[MqttServer]:
         yield server
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_measurements_are_in_files_and_acknowledged_when_the_files_are_complete(
     server: MqttServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tupletree.streams import KeyedStream, StreamBuilder, Windowed
 from tupletree.streams.builder import Guarantee
 from tupletree.testing import LocalCluster, complete_topology
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NOTHING = timedelta(0)
 SECOND = timedelta(seconds=1)

@@ -31,7 +31,7 @@ def drain(server, queue):
         bodies.append(json.loads(body))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_receipts_and_letters_are_all_orders(server, monkeypatch, tmp_path):
     where = {"RABBITMQ_URL": server.url(server.port), "ORDERS_DB": str(tmp_path / "orders.db")}
     example = imported_example("rabbitmq_work_queue", monkeypatch, **where)

@@ -81,7 +81,7 @@ class Finds:
         FOUND[self.name][one[0]] = one[1]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("parallelism", [2, 4], ids=["in the source", "behind it"])
 def test_a_task_that_reads_one_partition_while_another_is_further_behind_is_not_idle(parallelism: int) -> None:
     """With more executors behind the source, flat_map runs in a component that passes the progress on."""

@@ -90,7 +90,7 @@ def covers(found: Counts, expected: Counts) -> bool:
     return all(found[name] >= expected[name] for name in TABLES)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])

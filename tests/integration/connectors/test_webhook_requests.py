@@ -111,7 +111,7 @@ def test_a_client_that_is_gone_before_its_answer_hurts_nobody(place: Place) -> N
     assert place.history.executed == {"gone": 1, "next": 1}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_slow_client_is_cut_off_and_hurts_nobody(place: Place) -> None:
     place.start()
     with socket.create_connection(("127.0.0.1", place.port), timeout=30) as connection:

@@ -17,7 +17,7 @@ from tupletree.client import StateClient, TopologyRecord
 from tupletree.errors import UnavailableError, UsageError
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 BOUNDS = {"count": {"min": 1, "max": 3}}
 

@@ -14,7 +14,7 @@ from examples.word_count import topology
 from tests.integration.control.conftest import Console
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[3]
 PENDING = "topology.max.spout.pending"

@@ -360,7 +360,7 @@ def test_bash_takes_the_completion_script(console: Console, tmp_path: Path) -> N
 # What follows breaks the cluster.
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_health_names_a_killed_acker_a_silent_supervisor_and_what_is_down(console: Console) -> None:
     def kinds() -> tuple[int, set[str]]:
         status, out, _ = console.run("health", "--json", "--timeout", "2")
@@ -384,7 +384,7 @@ def test_health_names_a_killed_acker_a_silent_supervisor_and_what_is_down(consol
     wait_until(lambda: kinds()[0] == 0, 90)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_health_without_zookeeper_and_without_a_leader(console: Console) -> None:
     console.cluster.kill("zookeeper")
     status, out, _ = console.run("health", "--json", "--timeout", "1")

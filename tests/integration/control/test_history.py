@@ -49,7 +49,7 @@ def run(gone: tuple[DevCluster, str], capsys: pytest.CaptureFixture[str]) -> Any
     return command
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_command_lists_removed_topologies_and_shows_one(gone: tuple[DevCluster, str], run: Any) -> None:
     _, topology_id = gone
     status, out, _ = run("history")

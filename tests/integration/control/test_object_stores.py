@@ -23,7 +23,7 @@ from tupletree.client import StateClient
 from tupletree.errors import NotFoundError
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,6 @@ def kill_a_worker(cluster: DevCluster) -> None:
             cluster.kill("worker", 0)
 
 
-@pytest.mark.nightly
 def test_a_topology_has_its_states_and_savepoints_in_an_object_store(
     cluster: DevCluster, console: Console, s3_server: S3Server, tmp_path: Path
 ) -> None:

@@ -65,7 +65,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_counts_and_positions_go_on_with_other_tasks(
     cluster: DevCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

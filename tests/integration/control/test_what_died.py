@@ -15,7 +15,7 @@ from examples.word_count import topology
 from tupletree.cli.main import main
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[3]
 

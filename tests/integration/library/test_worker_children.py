@@ -13,7 +13,7 @@ import pytest
 from tupletree import Spout, TopologyBuilder
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 CHILDREN = 60
 

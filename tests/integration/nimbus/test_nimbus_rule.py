@@ -111,7 +111,7 @@ def test_a_topology_waits_for_slots_and_says_why(shared: Bench, leader: NimbusPr
     registration.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_ackers_death_moves_its_shards_well_before_its_session_ends(bench: Bench) -> None:
     nimbus = bench.leader()
     first, second = bench.acker("k1"), bench.acker("k2")
@@ -202,7 +202,7 @@ def drains(bench: Bench, topology_id: str, old: Daemon, new: Daemon) -> None:
     assert (shard.draining_acker_id, shard.draining_address) == (old.id, old.address)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_silent_worker_moves_and_a_reporting_one_stays(bench: Bench) -> None:
     settings = ("nimbus.task.timeout.secs=1", "nimbus.task.launch.secs=2")
     nimbus = bench.leader("n1", *settings)
@@ -270,7 +270,7 @@ def test_reports_add_up_over_incarnations_and_make_a_topology_ready(
     registration.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_statuses_are_shown_while_they_are_news_and_not_written_down(bench: Bench) -> None:
     nimbus = bench.leader("n1", "nimbus.monitor.freq.secs=1")
     client = bench.client(nimbus)
@@ -319,7 +319,7 @@ def test_the_cluster_is_described_and_counted(shared: Bench, leader: NimbusProce
     registration.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nothing_is_written_when_nothing_changes(bench: Bench) -> None:
     nimbus = bench.leader("n1", "nimbus.monitor.freq.secs=1")
     bench.register_supervisor("a", 1)

@@ -76,7 +76,7 @@ def test_a_topology_that_cannot_be_written_is_held_back_alone_and_health_says_wh
     registration.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_topology_with_more_errors_than_one_message_can_delete_is_removed(
     shared: Bench, leader: NimbusProcess, name: str
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_topology_with_more_errors_than_one_message_can_delete_is_removed(
         assert not shared.session.exists(folder(shared.root, topology_id))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_damaged_record_or_assignment_stops_no_other_topology_and_health_says_why(
     shared: Bench, leader: NimbusProcess, name: str
 ) -> None:

@@ -22,7 +22,7 @@ from tupletree.testing.wait import wait_until
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 
 def error(component: str, message: str, at_unix_s: float = 1.0) -> pb.ComponentError:

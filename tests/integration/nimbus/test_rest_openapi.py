@@ -16,7 +16,7 @@ from nimbus_harness import topology
 
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 EXAMPLES = int(os.environ.get("OPENAPI_EXAMPLES", "2"))

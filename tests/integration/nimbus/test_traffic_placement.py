@@ -10,7 +10,7 @@ from tupletree import BasicBolt, Spout, TopologyBuilder
 from tupletree.parallelism import task_ranges
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NAMES = ("a", "b", "c", "d")
 

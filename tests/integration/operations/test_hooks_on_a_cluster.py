@@ -38,7 +38,7 @@ def counts(cluster: DevCluster) -> dict[tuple[str, str], float]:
     return {key: value for key, value in found.items() if value}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_hooks_see_every_tuple_of_every_worker(cluster: DevCluster, tmp_path: Path) -> None:
     topology = hooked_topology.topology(str(tmp_path))
     cluster.client.submit("hooked", topology, CONF, [Path(hooked_topology.__file__)])
@@ -69,7 +69,7 @@ def test_hooks_see_every_tuple_of_every_worker(cluster: DevCluster, tmp_path: Pa
     )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_worker_whose_hook_does_not_start_says_so_and_is_started_again(cluster: DevCluster, tmp_path: Path) -> None:
     wait_until(lambda: not cluster.client.list(), PATIENCE_S, what="the topology before is gone")
     (tmp_path / "broken").touch()

@@ -17,7 +17,7 @@ from tupletree.cli.main import main
 from tupletree.config import defaults
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 PATIENCE_S = 60
 WANTED = 500

@@ -45,7 +45,7 @@ def push_once(cluster: DevCluster, to: str) -> int:
 ALL = {"tupletree-nimbus", "tupletree-supervisor", "tupletree-acker"}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_metrics_reach_a_receiver_that_was_away(cluster: DevCluster, tmp_path: Path) -> None:
     receiver = OtlpGrpc()
     to = f"otlp+grpc://127.0.0.1:{receiver.port}"

@@ -15,7 +15,7 @@ from tupletree.testing import DevCluster, wait_until
 NAMES = ["noted_actions:Broken", "noted_actions:Lines"]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nimbus_tells_of_each_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = str(Path(__file__).parent)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))

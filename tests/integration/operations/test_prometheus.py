@@ -88,7 +88,7 @@ def scraped(cluster: DevCluster) -> dict[str, str]:
     return pages(cluster)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_names_of_every_daemon_and_worker_are_as_promtool_wants_them(scraped: dict[str, str]) -> None:
     assert {name.rpartition("-")[0] for name in scraped} == {"nimbus", "supervisor", "acker", "worker"}
     assert sum(name.startswith("worker") for name in scraped) == 4
@@ -99,7 +99,7 @@ def test_the_names_of_every_daemon_and_worker_are_as_promtool_wants_them(scraped
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", ""), name
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_rules_and_configuration_are_valid_and_the_rules_pass_their_unit_tests() -> None:
     for arguments in (["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"]):
         subprocess.run(["promtool", *arguments], cwd=DEPLOY / "prometheus", check=True, capture_output=True)
@@ -175,7 +175,7 @@ def test_the_table_of_metrics_is_what_the_cluster_shows(scraped: dict[str, str])
         assert labels <= written[key], key
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_prometheus_finds_every_process_and_alerts_fire_for_a_killed_acker_and_a_stalled_commit_and_resolve(
     cluster: DevCluster, scraped: dict[str, str], hold: Path, tmp_path: Path
 ) -> None:

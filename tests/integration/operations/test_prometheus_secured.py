@@ -100,7 +100,7 @@ def test_the_example_reads_every_process_of_a_secured_cluster_and_tells_of_certi
         assert [health for _, health in prometheus.targets()] == ["up"] * len(JOBS)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("role", ["acker", "nimbus", "supervisor", "worker"])
 def test_every_process_shows_its_certificate_s_end_as_documented_and_to_nobody_without_a_token(
     cluster: DevCluster, secrets: Path, role: str

@@ -17,7 +17,7 @@ from told_harness import Reader, one_line
 from tests.integration.control.conftest import Console
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 PATIENCE_S = 90
 NEVER_ACKS = r"has executed [\d,]+ tuples and acked none: does execute call self\.collector\.ack\?"

@@ -16,7 +16,7 @@ from tests.integration.control.conftest import Console
 from tupletree import TopologyStatus
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NAMES = ("idle", "waits", "dies")
 PATIENCE_S = 90
@@ -55,7 +55,6 @@ def kill_worker(cluster: DevCluster, name: str) -> None:
     wait_until(is_replaced, PATIENCE_S, what="the next worker is ready")
 
 
-@pytest.mark.nightly
 def test_deaths_in_a_row_are_one_error_with_a_count_and_are_not_over(cluster: DevCluster, reader: Reader) -> None:
     for _ in range(3):
         kill_worker(cluster, "dies")

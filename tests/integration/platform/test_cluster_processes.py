@@ -77,7 +77,7 @@ def test_a_daemon_that_does_not_start_is_named_with_what_it_said(plan: ClusterPl
             RunningCluster(plan, remove=True, durable=False).start(60)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_daemon_that_is_never_ready_is_named_with_its_reasons(plan: ClusterPlan) -> None:
     nowhere = with_conf(plan, **{"zookeeper.port": 9})
     # Long enough for ZooKeeper, which has the same time to answer in, on a machine that does other things too.
@@ -99,7 +99,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_killing_the_owner_ends_all(tmp_path: pathlib.Path) -> None:
     directory = str(tmp_path / "cluster")
     os.mkdir(directory)
@@ -115,7 +115,7 @@ def test_killing_the_owner_ends_all(tmp_path: pathlib.Path) -> None:
     assert processes_of(directory) == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_foreground_restarts_what_dies(plan: ClusterPlan) -> None:
     events: list[object] = []
     foreground = Foreground(plan, remove=True, durable=False, report=events.append)

@@ -96,7 +96,7 @@ def wait_progress(cluster: DevCluster) -> None:
     wait_until(lambda: acked(cluster) != before and acked(cluster) > 0, STATE_S, what="tuples are acked")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_every_process_is_listed_with_its_ports(cluster: DevCluster) -> None:
     wait_until(lambda: all(worker.http_port for worker in workers_of(cluster)), STATE_S)
     processes = cluster.processes
@@ -153,7 +153,7 @@ def test_workers_outlive_their_supervisor_and_are_adopted(cluster: DevCluster) -
     assert [worker.pid for worker in workers_of(cluster)] == [worker.pid for worker in before]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_other_nimbus_leads_when_the_leader_is_killed(cluster: DevCluster) -> None:
     nimbuses = [one for one in cluster.processes if one.role == "nimbus"]
     leader = [f"127.0.0.1:{one.grpc_port}" for one in nimbuses].index(cluster.client.leader())
@@ -166,7 +166,7 @@ def test_the_other_nimbus_leads_when_the_leader_is_killed(cluster: DevCluster) -
     wait_until(lambda: len(cluster.client.cluster().nimbuses) == 2, STATE_S)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_zookeeper_and_acker_come_back_where_they_were(cluster: DevCluster) -> None:
     before = {one.name: (one.pid, one.grpc_port) for one in cluster.processes}
     cluster.kill("zookeeper")
@@ -214,7 +214,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_killing_the_owner_leaves_nothing_behind() -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

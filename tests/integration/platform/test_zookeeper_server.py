@@ -88,7 +88,7 @@ def test_the_archive_is_made_once(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_archive_that_no_jvm_can_use_is_ignored(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     class_archive().parent.mkdir(parents=True)

@@ -49,7 +49,7 @@ def rest(cluster: DevCluster, path: str) -> str:
         return str(reply.read().decode())
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_lost_machine_is_avoided_and_released_for_lack_of_room(
     cluster: DevCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

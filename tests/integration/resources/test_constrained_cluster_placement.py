@@ -17,7 +17,7 @@ from tupletree.errors import UsageError
 from tupletree.parallelism import tasks_of_record
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 PATIENCE_S = 60
 RACKS = {"m-a": "r1", "m-b": "r2", "m-c": "r1"}

@@ -10,7 +10,7 @@ from tests.integration.control.conftest import Console
 from tests.integration.resources.test_constrained_cluster_placement import PATIENCE_S, is_ready, rest, submit
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 CONF = {"isolation.scheduler.machines": {"own": 2, "large": 3}, "nimbus.monitor.freq.secs": 1}
 

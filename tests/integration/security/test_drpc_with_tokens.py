@@ -74,7 +74,7 @@ def ask(cluster: DevCluster, secured: Secured, user: str, path: str, *roles: str
         connection.close()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("user", "role", "function"),
     [("alice", "call", "score"), ("web", "call", "score"), ("bob", "submit", "free"), ("root", "admin", "score")],

@@ -57,7 +57,7 @@ def get(port: int, path: str, headers: dict[str, str]) -> tuple[int, str]:
         connection.close()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_user_owns_what_the_portal_submits_in_their_name(cluster: DevCluster, secured: Secured) -> None:
     portal = secured.user("portal", "submit")
     with client(cluster, portal, "alice") as alice:

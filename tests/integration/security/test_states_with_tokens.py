@@ -22,7 +22,7 @@ from tupletree.errors import ForbiddenError, TupletreeError
 from tupletree.testing import DevCluster, wait_until
 from tupletree.v1 import nimbus_pb2
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 NAME = "of-alice"
 

@@ -23,7 +23,7 @@ from tupletree.config import defaults
 from tupletree.errors import ConfigError, NotFoundError, UnavailableError, UsageError
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 
 def files(directory: Path, name: str = "client") -> dict[str, Any]:

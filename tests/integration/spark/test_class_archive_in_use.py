@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_jvm_of_a_session_has_mapped_the_archive(spark: SparkSession) -> None:
     gateway: Any = spark.sparkContext._gateway
     assert str(archive()) in Path(f"/proc/{gateway.proc.pid}/maps").read_text()

@@ -47,7 +47,7 @@ class Odd(Pipeline):
         return self.do(batch)  # type: ignore[no-any-return]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("do", "does_count", "rows"),
     [
@@ -74,7 +74,7 @@ class Ignores(BasicBolt):
         pass
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("do", "outputs", "sentence"),
     [
@@ -105,7 +105,7 @@ def test_results_that_are_none_are_reported_in_a_sentence(
     assert all("\n" not in line and "scala" not in line for line in reported)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_nothing_of_a_pipeline_stays_in_a_session_that_goes_on(spark: SparkSession) -> None:
     done = Done()
     with LocalCluster() as cluster:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tupletree.spark import KafkaTopics, Pipeline, SqlState
 from tupletree.testing import LocalCluster
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.nightly
 
 CONF = {**LOCAL, "topology.max.spout.pending": 3}
 RECORDS = 2000

@@ -15,7 +15,7 @@ from spark_servers import Process, children_of, program, standalone_cluster, tab
 
 from tupletree.testing.wait import wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(400)]
 
 LINES = [f"{('to', 'be', 'or', 'not')[number % 4]} word{number}" for number in range(2000)]
 TRUTH = Counter(word for line in LINES for word in line.split())

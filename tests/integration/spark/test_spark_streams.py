@@ -16,7 +16,7 @@ from spark_stream_programs import PER_BATCH, Doubles, Halves, adding, numbering
 
 from tupletree.testing import DevCluster, LocalCluster, wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 CODE = str(spark_stream_programs.__file__)
 

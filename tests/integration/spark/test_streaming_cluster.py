@@ -18,7 +18,7 @@ from tupletree.spark.streaming import lookup
 from tupletree.spark.streaming.endpoint import EXPORT, INGEST
 from tupletree.testing import DevCluster, wait_until
 
-pytestmark = pytest.mark.long  # the second test goes on with the topologies of the first
+pytestmark = pytest.mark.nightly  # the second test goes on with the topologies of the first
 
 TRANSACTIONS = 60
 PATIENCE_S = 240  # a query takes ten seconds to start, and many times that where other tests run
@@ -60,7 +60,6 @@ def progress(process: subprocess.Popen[bytes], directory: Path, count: int) -> N
     wait_until(has_come, PATIENCE_S, what=f"{count} numbers come through")
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_no_row_is_lost_or_doubled_when_the_query_and_a_worker_are_killed(cluster: DevCluster, tmp_path: Path) -> None:
     limit, nimbus = tmp_path / "limit", cluster.conf["nimbus.seeds"][0]

@@ -61,7 +61,7 @@ def fed(target):
 EXPECTED = Counter((txid * 10 + n, f"W{txid}") for txid in range(1, 11) for n in range(10))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_query_reads_and_feeds_each_row_once_also_if_it_is_repeated(spark, exported, tmp_path):
     target, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     ExchangeDirectory(target).describe(About(MICRO_BATCHES, "in", parse_schema(IN).json()))
@@ -86,7 +86,7 @@ def test_a_query_reads_and_feeds_each_row_once_also_if_it_is_repeated(spark, exp
     assert files(target) == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_query_that_prunes_reads_the_transaction_ids_and_deletes_what_it_has_read(spark, exported, tmp_path):
     frame = spark.readStream.format("tupletree").options(
         path=str(exported), txidColumn="t", prune="true", maxBytesPerTrigger="5000"
@@ -100,7 +100,7 @@ def test_a_query_that_prunes_reads_the_transaction_ids_and_deletes_what_it_has_r
     assert removed >= 5
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_mistakes_are_told_in_a_sentence(spark, exported, tmp_path):
     source = spark.readStream.format("tupletree")
     with pytest.raises(

@@ -77,7 +77,7 @@ def cluster():
         yield running
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "form"), [("partitioned", "carried"), ("opaque", "mixed"), ("generic", "named")])
 def test_forms_between_workers(cluster, kind, form, tmp_path):
     name = f"{kind}-{form}"

@@ -55,7 +55,7 @@ def executed(cluster: DevCluster) -> list[int]:
     return sorted(status["executed"] for status in found if status)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_stream_is_not_held_up_by_tasks_on_a_slow_machine_which_get_what_they_can_execute() -> None:
     builder = TopologyBuilder()
     builder.set_spout("numbers", Numbers())

@@ -41,7 +41,7 @@ def test_a_query_gives_the_results_of_plain_python(query: str) -> None:
     assert_equal(query, generate(2_000, seed=4, rate=50, max_lag_ms=1_000))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("query", IN_EVENT_TIME)
 def test_a_query_gives_the_results_of_plain_python_over_many_events(query: str) -> None:
     assert_equal(query, generate(50_000, seed=5, rate=1_000, max_lag_ms=1_000))

@@ -100,7 +100,7 @@ def test_a_window_by_count_that_is_not_full_is_not_emitted_at_the_end() -> None:
     assert [window.value for _, window in windows] == [[3, 3], [3, 3]]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_last_windows_take_longer_than_ten_seconds_where_the_program_may() -> None:
     def slow(key: int) -> int:
         threading.Event().wait(1)
