@@ -270,10 +270,6 @@ class Store:
         """Watch every blob's record."""
         return TreeWatch(self.client, [(paths.blobs(self.root), 1)], wake).start()
 
-    def watch_workers(self, wake: Wake) -> TreeWatch:
-        """Watch every worker's presence, in all topologies."""
-        return TreeWatch(self.client, [(paths.workers(self.root), 2)], wake).start()
-
     def watch_presence(self, kind: PresenceKind, wake: Wake) -> TreeWatch:
         """Watch every registered process of a kind."""
         return TreeWatch(self.client, [(paths.presences(self.root, kind), 1)], wake).start()

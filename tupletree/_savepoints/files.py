@@ -14,7 +14,6 @@ import json
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from tupletree._extras import PYARROW, imported
@@ -284,10 +283,3 @@ def unique(rows: Iterable[Row], where: str) -> Iterator[Row]:
             raise UsageError(f"{where} has two rows with key {json_of(key)[:100]}: join them to one")
         seen.add(key)
         yield row
-
-
-def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield rows, some ten thousand at a time."""
-    left = iter(rows)
-    while batch := list(islice(left, BATCH_ROWS)):
-        yield batch

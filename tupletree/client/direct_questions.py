@@ -8,11 +8,10 @@ that it is possibly being replaced, or has no checkpoint. Either way the answer 
 
 from __future__ import annotations
 
-import contextlib
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tupletree._checkpoints.places import owner_of
@@ -165,11 +164,12 @@ class _Component:
 
         Raises OSError, ProtocolError, and the error that a task answers with.
         """
-        owners = {key: owner_of(key, self._reply.tasks, self._fields) for key in keys} if self._fields else {}
-        if owners and None not in owners.values():
-            answers = self._ask(owners.values(), keys, is_live)  # type: ignore[arg-type]
-            if answers is None or {entry.key for task in answers for entry in task.entries} == owners.keys():
-                return answers
+        if self._fields:
+            owners = {owner_of(key, self._reply.tasks, self._fields) for key in keys}
+            if None not in owners:
+                answers = self._ask(sorted(owners), keys, is_live)  # type: ignore[arg-type]
+                if answers is None or {entry.key for task in answers for entry in task.entries} == set(keys):
+                    return answers
         return self._ask(range(self._reply.tasks), keys, is_live)
 
     def close(self) -> None:
@@ -177,28 +177,35 @@ class _Component:
         for worker in self._workers:
             worker.close()
 
-    def _ask(self, indexes: Collection[int], keys: Sequence[bytes], is_live: bool) -> list[TaskState] | None:
+    def _ask(self, indexes: Sequence[int], keys: Sequence[bytes], is_live: bool) -> list[TaskState] | None:
         until_s = time.monotonic() + (LIVE_S if is_live else COMMITTED_S)
-        asked = set(indexes)
-        requests = {
-            worker: self._request(sorted(asked & worker.indexes), keys, is_live)
-            for worker in self._workers
-            if asked & worker.indexes
-        }
+        requests: dict[Worker, ReadTaskStatesRequest] = {}
+        for worker in self._workers:
+            own = [index for index in indexes if index in worker.indexes]
+            if own:
+                requests[worker] = self._request(own, keys, is_live)
         found: list[TaskState] = []
-        with _taken(requests, until_s) as (connections, answered):
-            for worker, connection in connections.items():
-                connection.send(requests[worker].SerializeToString(), max(_LEAST_S, until_s - time.monotonic()))
-            for worker, connection in connections.items():
-                answer = connection.receive()
-                answered.add(worker)
+        taken: dict[Worker, Connection] = {}
+        try:
+            for worker in requests:
+                taken[worker] = worker.take(min(FREE_S, _left_s(until_s)))
+            for worker, request in requests.items():
+                taken[worker].send(request.SerializeToString(), _left_s(until_s))
+            for worker, request in requests.items():
+                answer = taken[worker].receive()
+                worker.give_back(taken.pop(worker))
                 if answer.is_elsewhere:
                     return None
-                found += _checked(answer, requests[worker])
+                found += _checked(answer, request)
+        finally:
+            for worker, connection in taken.items():  # which have not answered
+                worker.give_back(connection, is_broken=True)
         if not is_live and not all(task.HasField("committed") for task in found):
             return None  # before the first checkpoint, or of a state that has moved away
+        if len(requests) == 1:
+            return found
         found.sort(key=lambda task: task.index)
-        return fitting(found) if len(requests) > 1 else found
+        return fitting(found)
 
     def _request(self, indexes: Sequence[int], keys: Sequence[bytes], is_live: bool) -> ReadTaskStatesRequest:
         return ReadTaskStatesRequest(
@@ -216,19 +223,9 @@ class _Component:
         return made
 
 
-@contextlib.contextmanager
-def _taken(workers: Iterable[Worker], until_s: float) -> Iterator[tuple[Mapping[Worker, Connection], set[Worker]]]:
-    """Yield a connection to each worker, and a set to which those are added that have answered: the connections to
-    others are closed at the end."""
-    taken: dict[Worker, Connection] = {}
-    answered: set[Worker] = set()
-    try:
-        for worker in workers:
-            taken[worker] = worker.take(min(FREE_S, max(_LEAST_S, until_s - time.monotonic())))
-        yield taken, answered
-    finally:
-        for worker, connection in taken.items():
-            worker.give_back(connection, is_broken=worker not in answered)
+def _left_s(until_s: float) -> float:
+    """Return the time until then, or a short one if it has come."""
+    return max(_LEAST_S, until_s - time.monotonic())
 
 
 def _checked(answer: DirectAnswer, request: ReadTaskStatesRequest) -> Sequence[TaskState]:

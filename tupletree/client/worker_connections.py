@@ -6,9 +6,9 @@ There are at most MAX_CONNECTIONS to a worker for a component.
 from __future__ import annotations
 
 import contextlib
-import queue
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -74,20 +74,22 @@ class Connection:
 
     def receive(self) -> DirectAnswer:
         """Return the next answer. Raises OSError, and ProtocolError if it is none."""
-        received = bytearray(self._read())
-        while len(received) < LENGTH_BYTES:
-            received += self._read()
-        size = int.from_bytes(received[:LENGTH_BYTES], "big")
-        if size > _MAX_ANSWER_BYTES:
-            raise ProtocolError(f"a worker gave an answer of {size:,} bytes")
-        while len(received) < LENGTH_BYTES + size:
-            received += self._read()
-        if len(received) > LENGTH_BYTES + size:
-            raise ProtocolError("a worker gave an answer to no question")
+        received = self._read()
+        if len(received) != _end_of(received):
+            received = self._with_rest(received)
         try:
-            return DirectAnswer.FromString(bytes(received[LENGTH_BYTES:]))
+            return DirectAnswer.FromString(received[LENGTH_BYTES:])
         except DecodeError as error:
             raise ProtocolError("a worker gave an answer that cannot be decoded") from error
+
+    def _with_rest(self, first: bytes) -> bytes:
+        """Read the rest of an answer, of which less or more than all has arrived."""
+        received = bytearray(first)
+        while len(received) < _end_of(received):
+            received += self._read()
+        if len(received) > _end_of(received):
+            raise ProtocolError("a worker gave an answer to no question")
+        return bytes(received)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -126,44 +128,50 @@ class Worker:
         self.indexes = frozenset(place.indexes)
         self._place = place
         self._open = open_connection
-        self._free: queue.LifoQueue[Connection | None] = queue.LifoQueue()
+        self._free: list[Connection] = []  # those used last come last
+        self._permits = threading.Semaphore(MAX_CONNECTIONS)
         self._is_closed = False
-        for _ in range(MAX_CONNECTIONS):
-            self._free.put(None)
 
     def take(self, timeout_s: float) -> Connection:
         """Return a connection that is free, or a new one. Raises OSError as Connection, and if none gets free."""
+        if not self._permits.acquire(timeout=timeout_s):
+            raise NoneFreeError("all connections to a worker are in use")
         try:
-            found = self._free.get(timeout=timeout_s)
-        except queue.Empty:
-            raise NoneFreeError("all connections to a worker are in use") from None
-        if found is not None:
-            return found
+            return self._free.pop()
+        except IndexError:
+            pass
         try:
             return self._open(self._place)
         except BaseException:
-            self._free.put(None)
+            self._permits.release()
             raise
 
-    def give_back(self, connection: Connection, *, is_broken: bool) -> None:
+    def give_back(self, connection: Connection, *, is_broken: bool = False) -> None:
         """Make a connection free again."""
         if is_broken:
             connection.close()
-        self._free.put(None if is_broken else connection)
+        else:
+            self._free.append(connection)
+        self._permits.release()
         if self._is_closed:
             self.close()
 
     def close(self) -> None:
         """Close the free connections; the others when they are given back."""
         self._is_closed = True
-        free: list[Connection | None] = []
-        with contextlib.suppress(queue.Empty):
+        with contextlib.suppress(IndexError):
             while True:
-                free.append(self._free.get_nowait())
-        for one in free:
-            if one is not None:
-                one.close()
-            self._free.put(None)
+                self._free.pop().close()
+
+
+def _end_of(received: bytes | bytearray) -> int:
+    """Return the length of an answer with the length before it, of which the first bytes are given."""
+    if len(received) < LENGTH_BYTES:
+        return LENGTH_BYTES
+    size = int.from_bytes(received[:LENGTH_BYTES], "big")
+    if size > _MAX_ANSWER_BYTES:
+        raise ProtocolError(f"a worker gave an answer of {size:,} bytes")
+    return LENGTH_BYTES + size
 
 
 def _request(place: StatePlace, given: LocateStateReply, component: str) -> bytes:

@@ -159,16 +159,17 @@ def fault_of(tasks: Sequence[topology_pb2.TaskState], request: worker_pb2.ReadTa
     """Return what is wrong with the answer of a worker, which may run any code; "" if nothing is."""
     if [task.index for task in tasks] != list(request.indexes):
         return "is not of the tasks that were asked"
-    size = sum(len(entry.key) + len(entry.value) for task in tasks for entry in task.entries)
-    if size > MAX_REPLY_BYTES:
-        return f"has {size:,} bytes of keys and values, more than {MAX_REPLY_BYTES:,}"
+    asked, size = set(request.keys), 0
     for task in tasks:
         keys = [entry.key for entry in task.entries]
-        if request.keys:
-            if not set(keys) <= set(request.keys) or len(set(keys)) < len(keys):
+        size += sum(map(len, keys)) + sum([len(entry.value) for entry in task.entries])
+        if asked:
+            if not asked.issuperset(keys) or len(set(keys)) < len(keys):
                 return "has keys that were not asked for, or one twice"
         elif len(keys) > request.limit or any(key <= before for before, key in pairwise([request.after, *keys])):
             return "has more entries than were asked for, or not in the order of their keys"
+    if size > MAX_REPLY_BYTES:
+        return f"has {size:,} bytes of keys and values, more than {MAX_REPLY_BYTES:,}"
     return ""
 
 
