@@ -10,6 +10,7 @@ from crashing_topology import crashing_topology
 from stateful_topology import truth
 from test_stateful_words import await_committed, is_acked, stored, workers
 
+from tests.variants import at_night_but
 from tupletree.testing import DevCluster, wait_until
 
 LINES, RATE = 1200, 400
@@ -55,7 +56,7 @@ def judge(counted, aligned):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", at_night_but([True], [False, True]), ids=["default", "aligned"])
 @pytest.mark.parametrize("moment", ["before-prepare", "before-commit", "checkpoint-spout", "after-commit"])
 def test_a_crash_at_any_moment_of_a_checkpoint_loses_nothing(cluster, tmp_path, aligned, moment):
     conf = conf_of(aligned, tmp_path)
@@ -68,7 +69,7 @@ def test_a_crash_at_any_moment_of_a_checkpoint_loses_nothing(cluster, tmp_path, 
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", at_night_but([True], [False, True]), ids=["default", "aligned"])
 def test_half_of_the_workers_dying_at_once_loses_nothing(cluster, tmp_path, aligned):
     def kill_half():
         wait_until(lambda: is_acked(tmp_path, LINES // 4), 60, what="something is committed")

@@ -22,6 +22,7 @@ from sink_topology import COLUMNS, sink_topology
 from stateful_topology import line
 from test_stateful_words import await_committed, is_acked
 
+from tests.variants import at_night_but
 from tupletree.connectors.delta import DeltaSink
 from tupletree.connectors.file_sinks import ParquetSink
 from tupletree.connectors.sqlite import SqliteSink
@@ -94,9 +95,7 @@ class LakeTable:
         return sorted(zip(table["number"].to_pylist(), table["length"].to_pylist(), strict=True))
 
 
-@pytest.fixture(
-    params=[*(pytest.param(kind, marks=pytest.mark.nightly) for kind in (SqliteTable, ParquetFiles)), LakeTable]
-)
+@pytest.fixture(params=at_night_but([LakeTable], [SqliteTable, ParquetFiles, LakeTable]))
 def place(request, tmp_path):
     return request.param(tmp_path)
 

@@ -20,13 +20,13 @@ import pytest
 from stateful_topology import COUNT_TASKS, SPOUT_TASKS, stateful_topology, truth
 
 from tests.integration.transactional.database_servers import PostgresServer, RedisServer, running
+from tests.variants import at_night_but
 from tupletree._checkpoints.coordinator import Phase
 from tupletree._checkpoints.record import load_checkpoint
 from tupletree._stores.zookeeper_nodes import open_store
 from tupletree.state.providers import open_state
 from tupletree.testing import DevCluster, wait_until
 
-NIGHTLY = pytest.mark.nightly
 SECONDS = float(os.environ.get("TUPLETREE_CHAOS_SECONDS", "8"))
 SEEDS = [int(seed) for seed in os.environ.get("TUPLETREE_CHAOS_SEEDS", "1").split(",")]
 RATE = 400
@@ -46,7 +46,7 @@ def server_url():
         yield functools.cache(lambda name: servers.enter_context(running(kinds[name])).url)
 
 
-@pytest.fixture(params=["rocksdb", *(pytest.param(name, marks=NIGHTLY) for name in ("postgres", "redis", "sqlite"))])
+@pytest.fixture(params=at_night_but(["rocksdb"], ["postgres", "redis", "rocksdb", "sqlite"]))
 def provider(request, tmp_path, server_url):
     config = (
         {"directory": str(tmp_path)} if request.param in ("rocksdb", "sqlite") else {"url": server_url(request.param)}
@@ -58,7 +58,7 @@ def provider(request, tmp_path, server_url):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("aligned", [pytest.param(False, marks=NIGHTLY), True], ids=["default", "aligned"])
+@pytest.mark.parametrize("aligned", at_night_but([True], [False, True]), ids=["default", "aligned"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_counts_survive_the_kills_of_workers(cluster, provider, aligned, seed, tmp_path):
     conf = {

@@ -21,6 +21,7 @@ from killed_driver import SECONDS, SEEDS, Feed, Killing, in_turn
 from killed_exactly_once import COLUMNS, KEY, committing, counting
 
 from tests.integration.transactional.database_servers import PostgresServer
+from tests.variants import at_night_but
 from tupletree import Topology
 from tupletree.connectors.formats import Json, Text
 from tupletree.connectors.kafka import KafkaSink, KafkaSpout
@@ -108,7 +109,7 @@ class PostgresTarget:
 TARGETS = {"kafka": KafkaTarget, "postgres": PostgresTarget}
 
 
-@pytest.fixture(params=["kafka", pytest.param("postgres", marks=pytest.mark.nightly)])
+@pytest.fixture(params=at_night_but(["kafka"], TARGETS))
 def target(request: pytest.FixtureRequest, place: KafkaPlace, tmp_path: Path) -> Iterator[Any]:
     made = TARGETS[request.param](tmp_path)
     yield made
@@ -150,7 +151,7 @@ def truth(place: KafkaPlace, *, counted: bool) -> Counter[Row]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("topology", [aligned, pytest.param(transactional, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("topology", at_night_but([aligned], [aligned, transactional]))
 def test_each_message_is_written_once_whatever_is_killed(
     cluster: DevCluster, place: KafkaPlace, target: Any, topology: Any, seed: int, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from kafka_mock import MockCluster
 from kafka_sums import summing, table, truth
 
 from tests.integration.kafka_brokers import broker_or_skip
+from tests.variants import at_night_but
 from tupletree.connectors.formats import Text
 from tupletree.connectors.kafka import KafkaLog
 from tupletree.errors import UsageError
@@ -84,7 +85,7 @@ def test_a_mistake_gets_a_sentence(arguments: dict[str, Any], sentence: str) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [pytest.param(TransactionalKafkaSpout, marks=pytest.mark.nightly), OpaqueKafkaSpout])
+@pytest.mark.parametrize("kind", at_night_but([OpaqueKafkaSpout], SPOUTS))
 def test_sums_are_exact_though_workers_are_killed(kind: Any, tmp_path: Path) -> None:
     broker = broker_or_skip()
     topic = broker.create(f"sums-{kind.__name__}", 2)

@@ -16,10 +16,10 @@ from log_place import LogPlace
 from log_places import LOGS
 from sqlite_counts import counts
 
+from tests.variants import at_night_but
 from tupletree.connectors.formats import Text
 from tupletree.testing import DevCluster, wait_until
 
-NIGHTLY = pytest.mark.nightly
 MESSAGES = [str(number) for number in range(9_000)]
 
 
@@ -29,7 +29,7 @@ def cluster() -> Iterator[DevCluster]:
         yield running
 
 
-@pytest.fixture(params=[pytest.param(one, marks=(() if one == "kafka" else NIGHTLY)) for one in sorted(LOGS)])
+@pytest.fixture(params=at_night_but(["kafka"], sorted(LOGS)))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogPlace]:
     made: LogPlace = LOGS[request.param](tmp_path)
     yield made

@@ -11,6 +11,7 @@ from every_place import PLACES
 from killed_topology import appending, done
 from queue_places import QueuePlace
 
+from tests.variants import at_night_but
 from tupletree.connectors.formats import Text
 from tupletree.testing import DevCluster, wait_until
 
@@ -28,7 +29,7 @@ def cluster() -> Iterator[DevCluster]:
 @pytest.mark.long
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(name, marks=() if name in EACH_CHANGE else pytest.mark.nightly) for name in sorted(PLACES)],
+    at_night_but(EACH_CHANGE, sorted(PLACES)),
     indirect=True,
 )
 def test_no_message_is_lost_with_a_worker_an_acker_or_the_server(

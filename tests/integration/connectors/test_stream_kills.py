@@ -93,7 +93,7 @@ def covers(found: Counts, expected: Counts) -> bool:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_tables_of_a_program_keep_its_guarantee_whatever_is_killed(
     cluster: DevCluster, place: KafkaPlace, database: PostgresServer, guarantee: Guarantee, seed: int, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from local_spark import LOCAL
 from spark_servers import Process, children_of, command_of, program, session_of, table
 
+from tests.variants import at_night_but
 from tupletree.testing.wait import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -84,7 +85,7 @@ def test_a_clean_run_prints_nothing_of_spark_or_pandas(tmp_path: Path) -> None:
     assert lines == ["WARNING: Using incubator modules: jdk.incubator.vector", "closed"]
 
 
-@pytest.mark.parametrize("name", [pytest.param("waits", marks=pytest.mark.nightly), "commits"])
+@pytest.mark.parametrize("name", at_night_but(["commits"], ["waits", "commits"]))
 def test_an_end_in_the_middle_of_a_job_or_of_a_commit_is_clean(tmp_path: Path, name: str) -> None:
     (tmp_path / ("gated" if name == "waits" else "slow-commit")).touch()
     with program(tmp_path, CONF, COUNTS + UNTIL_THERE.format(name=name)) as run:

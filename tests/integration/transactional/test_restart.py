@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from recorded_batches import Record, adding, exact, totals
 
+from tests.variants import at_night_but
 from tupletree._coord.session import connect, disconnect
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree._stores.zookeeper_nodes import open_store
@@ -115,7 +116,7 @@ def test_a_crash_of_everything_repeats_and_skips_nothing(cluster: DevCluster, tm
 
 @pytest.mark.parametrize(
     "victim",
-    ["acker", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("worker", "supervisor and worker"))],
+    at_night_but(["acker"], ["acker", "worker", "supervisor and worker"]),
 )
 def test_groups_take_effect_once_whatever_is_killed_amid_them(cluster: DevCluster, tmp_path: Path, victim: str) -> None:
     conf = {"topology.max.spout.pending": 64, "topology.workers": 2}
