@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from tupletree.backoff import Backoff
 from tupletree.component import TopologyContext
-from tupletree.errors import FailedException, UnavailableError
+from tupletree.errors import FailedException, UnavailableError, named
 
 LAG_EVERY_S: Final = 2.0
 CLOSE_S: Final = 5.0
@@ -77,7 +77,7 @@ class SourceThread(threading.Thread):
     Attributes:
         is_connected: true while the connection stands.
         lag: how much the source has that was not read; None if that is not known.
-        error: why the connection was lost last.
+        error: why the connection was lost last, or why the source is not opened again.
         refusal: why a part of the source cannot be read while the connection stands; empty if all can be read.
     """
 
@@ -119,9 +119,10 @@ class SourceThread(threading.Thread):
                 self._serve()
             except lost_on as error:
                 self._failures += 1
-                self.error = f"{type(error).__name__}: {error}"
+                self.error = named(error)
                 self._notify(Lost(error))
             except BaseException as error:
+                self.error = named(error)  # the spout hears of it once it is active
                 self._notify(Broken(error))
                 return
             finally:
