@@ -14,6 +14,7 @@ from tupletree.cli.output import clock, count, message_dict, print_json, print_t
 from tupletree.cli.statuses import printable
 from tupletree.cli.workers import (
     Following,
+    Position,
     Source,
     gone_sources,
     in_order,
@@ -226,18 +227,20 @@ def _show(
             shown = printable(line.expandtabs(), _LONGEST)
             click.echo(f"{source.worker:{width}} | {shown}" if is_named else shown)
 
-    last_bytes = max(_MIN_BYTES, lines * _BYTES_A_LINE)
-    answers = _ask_each(found, lambda source: last_lines(client, source, file, last_bytes))
-    found, ends = [source for source, _ in answers], [end for _, end in answers]
-    if not follow and not any(end.file_id for _, end in ends):
+    def last(source: Source) -> tuple[Sequence[str], Position]:
+        some, end = last_lines(client, source, file, max(_MIN_BYTES, lines * _BYTES_A_LINE))
+        return some[-lines:] if lines else [], end
+
+    answers = _ask_each(found, last)
+    ends = {source: end for source, (_, end) in answers}
+    if not follow and not any(end.file_id for end in ends.values()):
         raise NotFoundError(f"no worker of topology '{name}' has written to {file} yet")
-    begun = [(source, some[-lines:] if lines else []) for source, (some, _) in zip(found, ends, strict=True)]
-    for source, line in in_order(begun):
+    for source, line in in_order((source, some) for source, (some, _) in answers):
         show(source, line)
     if not follow:
         return
-    positions = {source: end for source, (_, end) in zip(found, ends, strict=True)}
-    following = Following(client, name, file, positions, select)
+    away = [source for source in found if source not in ends]
+    following = Following(client, name, file, ends, select, away, last)
     try:
         for arrived in following.lines():
             if arrived is not None:

@@ -177,6 +177,9 @@ class Following:
 
     An unavailable supervisor is asked again; a worker that appears in another slot is followed there; the supervisor
     takes care of rotation. One thread per worker reads, and all fill one queue. Ends when the topology is removed.
+
+    ``away``: workers whose supervisor is unavailable now. Once it is back, they are followed from where ``begin`` says,
+    which returns the lines to show first, and their end. New workers are followed from the beginning of their files.
     """
 
     def __init__(
@@ -186,17 +189,22 @@ class Following:
         file: str,
         positions: dict[Source, Position],
         select: Callable[[], list[Source]],
+        away: Iterable[Source] = (),
+        begin: Callable[[Source], tuple[Sequence[str], Position]] | None = None,
     ) -> None:
         self._client = client
         self._name = name
         self._file = file
         self._select = select
+        self._begin = begin
         self._arrived: queue.Queue[tuple[Source, str]] = queue.Queue()
         self._followed: set[Source] = set()
         self._is_over = threading.Event()
         self._refresh_at_s = time.monotonic() + _REFRESH_S
         for source, position in positions.items():
             self._follow(source, position)
+        for source in away:
+            self._follow(source, None)
 
     def lines(self) -> Iterator[tuple[Source, str] | None]:
         """Yield (worker, line); None if no line arrives for a while. Ends with the topology."""
@@ -227,14 +235,16 @@ class Following:
             if source not in self._followed:
                 self._follow(source, Position())
 
-    def _follow(self, source: Source, position: Position) -> None:
+    def _follow(self, source: Source, position: Position | None) -> None:
         self._followed.add(source)
         threading.Thread(target=self._read, args=(source, position), daemon=True).start()
 
-    def _read(self, source: Source, position: Position) -> None:
+    def _read(self, source: Source, position: Position | None) -> None:
         rest = b""
         while not self._is_over.is_set():
             try:
+                if position is None:
+                    position = self._show_last(source)
                 for reply in self._tail(source, position):
                     if reply.file_id != position.file_id:
                         rest = b""  # files end with a whole line, unless a writer was killed
@@ -247,6 +257,15 @@ class Following:
             except (TupletreeError, ValueError):  # the supervisor is unavailable, or the client is closed
                 pass
             self._is_over.wait(_RETRY_S)
+
+    def _show_last(self, source: Source) -> Position:
+        """Show the last lines of a worker that was away; return where to go on."""
+        if self._begin is None:
+            return Position()
+        last, position = self._begin(source)
+        for line in last:
+            self._arrived.put((source, line))
+        return position
 
     def _tail(self, source: Source, position: Position) -> Iterator[LogChunk]:
         return self._client.tail_log(
