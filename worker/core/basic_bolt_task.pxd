@@ -19,7 +19,7 @@ cdef class BasicBoltTask(Task):
 
     cpdef _emit_yielded(self, returned)
     cpdef _method_for(self, Origin origin)
-    cpdef settle(self, Origin origin, double row_s)
+    cpdef count_rows(self, Origin origin, double row_s)
     @cython.locals(
         collector=TaskBasicCollector, updates=AckUpdates, sample_at=cython.longlong, at=Py_ssize_t, root=u64, edge=u64, tup=Tuple,
     )

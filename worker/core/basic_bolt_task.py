@@ -112,7 +112,7 @@ class BasicBoltTask(Task):
             self._until_sample = sample_at - at
         return at - start
 
-    def settle(self, origin: Origin, row_s: float) -> None:
+    def count_rows(self, origin: Origin, row_s: float) -> None:
         """Count the rows that were run since the last call, at this time for each."""
         executed, failed, elapsed_s = self.ran, self._ran_failed, self.ran * row_s
         self.ran = self._ran_failed = 0
@@ -198,5 +198,5 @@ class BasicBoltRows:
                 break  # the task must yield
         row_s = (clock() - started_s) / max(1, at - start)
         for one in ran:
-            one.settle(origin, row_s)
+            one.count_rows(origin, row_s)
         return at - start

@@ -150,11 +150,12 @@ class TaskSpoutCollector(SpoutCollector):
                     has_edges = True
                 port.append(row, root, edge)
         self.emits += 1  # also for a message without tuples: the spout is not dry
-        self.unstage()  # before the spout can hear of the message, and emit
+        if count:
+            self.unstage()  # before the spout can hear of the message, and emit
         if msg_id is not None:
             first = self._first_stream if count else ""
             if not has_edges:
-                task.settle(msg_id, first)
+                task.settle(msg_id, first, None)
             else:
                 task.track(root, value, msg_id, self._others.get(first) if self._others else None)
         return count

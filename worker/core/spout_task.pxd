@@ -30,6 +30,12 @@ cdef class SpoutTask(Task):
     cdef TreeCounts _first
 
     cpdef track(self, u64 root, u64 value, msg_id, counts)
+    @cython.locals(counts=TreeCounts)
+    cpdef acked_untracked(self, msg_id, stream)
+    @cython.locals(is_fatal=bint)
+    cpdef settle(self, msg_id, stream, error)
+    @cython.locals(counters=Counters, unsettled=list, first=TreeCounts, counts=TreeCounts)
+    cpdef _settle_all(self)
     @cython.locals(counters=Counters, tree=PendingTree, counts=TreeCounts)
     cpdef on_acked(self, roots)
     @cython.locals(collector=TaskSpoutCollector, first=cython.longlong, emits=cython.longlong,

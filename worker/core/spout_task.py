@@ -190,13 +190,14 @@ class SpoutTask(Task):
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack a message that has no tree: at once if it was emitted while tracking is off, else in ``settle``."""
         self.counters.acked += 1
-        self.trees.get(stream, self._first).acked += 1
+        counts = self.trees.get(stream, self._first)
+        counts.acked += 1
         ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
         returned = ack(msg_id)
         if returned is not None:
             self.refuse(self.spout, "ack", returned)
 
-    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
         """Ack a message of which nothing is under way, or fail it for an error, as if a bolt had failed its tuple.
 
         The spout is in the middle of an emit, and hears of the message in a later call. With tracking off, an emitted
@@ -204,26 +205,38 @@ class SpoutTask(Task):
         An error other than FailedException ends the worker. ``msg_id``: None if the message is not tracked.
         ``stream``: the stream that the message counts for; "" for the first of the component.
         """
-        is_fatal = error is not None and not isinstance(error, FailedException)
+        is_fatal = False
         if error is not None:
+            is_fatal = not isinstance(error, FailedException)
             self.has_failed_tuples = True  # no checkpoint covers the message, whenever the error takes effect
             if isinstance(error, ReportedFailedException):
                 self.report_error(error)
         if msg_id is None and not is_fatal:
             return
-        message = (msg_id, stream, error)
         if not is_fatal and (not self.is_tracked or self.tell_acked is not None):
-            self._settle(*message)
+            self._settle(msg_id, stream, error)
             return
-        self.must_yield |= is_fatal
+        if is_fatal:
+            self.must_yield = True
         if not self._unsettled:
             self.context.call_soon(self._settle_all)
-        self._unsettled.append(message)
+        self._unsettled.append((msg_id, stream, error))
 
     def _settle_all(self) -> None:
-        unsettled, self._unsettled = self._unsettled, []
+        unsettled = self._unsettled
+        self._unsettled = []
+        counters, first = self.counters, self._first
+        ack: Callable[[Any], object] = self.tell_acked or self.spout.ack
         for msg_id, stream, error in unsettled:
-            self._settle(msg_id, stream, error)
+            if error is not None:
+                self._settle(msg_id, stream, error)
+                continue
+            counters.acked += 1
+            counts = self.trees.get(stream, first)
+            counts.acked += 1
+            returned = ack(msg_id)
+            if returned is not None:
+                self.refuse(self.spout, "ack", returned)
 
     def _settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, FailedException):

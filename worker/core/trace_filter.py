@@ -84,7 +84,7 @@ class FollowedSpout(TreeTracker):
         if self._followed.holds(root):
             self._tracer.began(self._task, root, msg_id)
 
-    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
         """Show the tracer a message without a tree, as one with root 0, and settle it."""
         if msg_id is not None:
             self._tracer.began(self._task, 0, msg_id)

@@ -25,6 +25,10 @@ class TreeTracker:
         """Track a tree that an emit has begun; its root is new. ``counts``: of its stream; None for the first."""
         raise NotImplementedError
 
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
+        """Ack a message of which nothing is under way, or fail it."""
+        raise NotImplementedError
+
     def add_ack(self, root: int, value: int) -> None:
         """Report that ``value`` is to be xored into the ack value of ``root``, now or after a checkpoint."""
         raise NotImplementedError
@@ -65,7 +69,7 @@ class EmittingSpoutTask(EmittingTask, Protocol):
     def acked_untracked(self, msg_id: Any, stream: str) -> None:
         """Ack at once a tuple that was emitted with a message id while tracking is off."""
 
-    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
         """Ack a message of which nothing is under way, or fail it."""
 
 

@@ -77,7 +77,7 @@ class _SampledSpout(HookedTracker):
         self._known(msg_id)
         self.inner.acked_untracked(msg_id, stream)
 
-    def settle(self, msg_id: Any, stream: str, error: BaseException | None = None) -> None:
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
         """Settle a message of which nothing is under way."""
         self._known(msg_id)
         self.inner.settle(msg_id, stream, error)

@@ -34,6 +34,10 @@ class HookedTracker(TreeTracker):
         """Track a tree that an emit has begun."""
         self.inner.track(root, value, msg_id, counts)
 
+    def settle(self, msg_id: Any, stream: str, error: BaseException | None) -> None:
+        """Settle a message of which nothing is under way."""
+        self.inner.settle(msg_id, stream, error)
+
     def add_ack(self, root: int, value: int) -> None:
         """Report an ack of a tree."""
         self.inner.add_ack(root, value)
