@@ -52,6 +52,23 @@ sink = SqliteSink(r"{folder}/numbers.db", "numbers", {{"number": "bigint", "text
 topology.set_bolt("out", ExactlyOnceSinkBolt(sink)).shuffle_grouping("keep")
 """
 
+LISTED = """
+from typing import NamedTuple
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.streams import StreamBuilder
+
+class Number(NamedTuple):
+    number: int
+    text: str
+
+builder = StreamBuilder()
+sink = SqliteSink(r"{folder}/numbers.db", "numbers", {{"number": "bigint", "text": "string"}}, key="number")
+builder.source([Number(1, "one")], name="numbers").sink(sink)
+topology = builder.topology("exactly_once")
+topology.conf["topology.state.provider"] = "sqlite"
+topology.conf["topology.state.provider.config"] = {{"directory": r"{folder}/states"}}
+"""
+
 
 def written(folder: Path) -> int:
     """Return the number of rows in the table."""
@@ -96,3 +113,22 @@ def test_states_are_shown_in_short_lines_and_without_what_waits_for_the_sink(tmp
     assert "state of 'keep', 1 key:" in out and "state of 'out'" not in out
     [line] = [line.strip() for line in out.splitlines() if line.strip().startswith("newest")]
     assert line.endswith("…") and len(line) < 200
+
+
+def test_a_table_that_refuses_the_rows_fails_the_run(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "numbers.db")) as connection:
+        connection.execute("CREATE TABLE numbers (number BIGINT PRIMARY KEY)")
+    (tmp_path / "listed.py").write_text(LISTED.format(folder=tmp_path))
+    ended = subprocess.run(
+        [sys.executable, "-m", "tupletree", "local", "listed.py", "--seconds", "4"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        "the rows of checkpoint 1 are not all written: component 'numbers-sink' reported UsageError: table 'numbers' "
+        "exists and has no column 'text': add one of type TEXT"
+    )
