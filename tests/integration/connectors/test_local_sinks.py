@@ -115,20 +115,30 @@ def test_states_are_shown_in_short_lines_and_without_what_waits_for_the_sink(tmp
     assert line.endswith("…") and len(line) < 200
 
 
+def run_listed(folder: Path) -> tuple[int, list[str]]:
+    """Run a program of streams that writes one row. Return its status, and its lines on standard error."""
+    (folder / "listed.py").write_text(LISTED.format(folder=folder))
+    command = [sys.executable, "-m", "tupletree", "local", "listed.py", "--seconds", "4"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stderr.splitlines()
+
+
 def test_a_table_that_refuses_the_rows_fails_the_run(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "numbers.db")) as connection:
         connection.execute("CREATE TABLE numbers (number BIGINT PRIMARY KEY)")
-    (tmp_path / "listed.py").write_text(LISTED.format(folder=tmp_path))
-    ended = subprocess.run(
-        [sys.executable, "-m", "tupletree", "local", "listed.py", "--seconds", "4"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == (
+    status, lines = run_listed(tmp_path)
+    assert (status, lines[-1]) == (
+        1,
         "the rows of checkpoint 1 are not all written: component 'numbers-sink' reported UsageError: table 'numbers' "
-        "exists and has no column 'text': add one of type TEXT"
+        "exists and has no column 'text': add one of type TEXT",
+    )
+
+
+def test_a_run_on_the_states_of_an_earlier_one_says_so(tmp_path: Path) -> None:
+    assert (run_listed(tmp_path)[0], written(tmp_path)) == (0, 1)
+    status, lines = run_listed(tmp_path)
+    assert status == 1
+    assert "was committed with checkpoint" in lines[-1] and lines[-1].endswith(
+        "the topology's last checkpoint is 0: the state belongs to another topology, or to a cluster or a run of "
+        "'tupletree local' that is gone with its checkpoints; choose another topology.state.id, or remove these states"
     )
