@@ -146,4 +146,4 @@ def named(name: str, records: Mapping[str, Versioned[pb.TopologyRecord]]) -> Ver
     for stored in records.values():
         if stored.value.name == name:
             return stored
-    raise NotFoundError(f"there is no topology named '{name}'")
+    raise NotFoundError(f"there is no topology named '{name}'; 'tupletree list' shows the names")

@@ -59,9 +59,7 @@ class SizeQueries:
         found = {place: size for reply in replies for place, size in reply.items()}
         for place in workers.get("", {}).values():
             found[place] = _failed(place, "the task has no worker")
-        spouts = {one.id for one in spec.components if one.kind == pb.COMPONENT_KIND_SPOUT}
-        tasks = [found[place] for place in sorted(found) if found[place].provider or place[0] not in spouts]
-        return rpc.MeasureStatesReply(topology_id=record.id, tasks=tasks)
+        return rpc.MeasureStatesReply(topology_id=record.id, tasks=with_state(found, spec, component))
 
     async def _ask(
         self, view: ClusterView, topology_id: str, address: str, component: str, places: Mapping[int, Place]
@@ -88,8 +86,28 @@ def places_of(record: pb.TopologyRecord, spec: pb.TopologySpec, component: str =
     tasks = tasks_of_record(record)
     stateful = [one.id for one in spec.components if one.keeps_state and component in ("", one.id)]
     if component and not stateful:
-        raise NotFoundError(f"component '{component}' has no state")
+        raise _stateless(spec, component)
     return {task: (one, index) for one in stateful for index, task in enumerate(tasks[one])}
+
+
+def with_state(
+    found: Mapping[Place, pb.TaskStateSize], spec: pb.TopologySpec, component: str = ""
+) -> list[pb.TaskStateSize]:
+    """Return the sizes in order, without those of spouts that save no position.
+
+    ``component``: all are of this one; "": of all. Raises NotFoundError if it is a spout that saves none.
+    """
+    spouts = {one.id for one in spec.components if one.kind == pb.COMPONENT_KIND_SPOUT}
+    left = [found[place] for place in sorted(found) if found[place].provider or place[0] not in spouts]
+    if component and not left:
+        raise _stateless(spec, component)
+    return left
+
+
+def _stateless(spec: pb.TopologySpec, component: str) -> NotFoundError:
+    bolts = [one.id for one in spec.components if one.keeps_state and one.kind != pb.COMPONENT_KIND_SPOUT]
+    others = f"; states are kept by {', '.join(bolts)}" if bolts else ""
+    return NotFoundError(f"component '{component}' has no state{others}")
 
 
 def places_of_workers(assignment: pb.Assignment, places: Mapping[int, Place]) -> dict[str, dict[int, Place]]:

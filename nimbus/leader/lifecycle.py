@@ -25,6 +25,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tupletree._health.statuses import plural
 from tupletree._limits import MAX_TASKS
 from tupletree.errors import UsageError
 from tupletree.v1 import topology_pb2 as pb
@@ -328,7 +329,8 @@ def _check_rebalance(
         has = tasks.get(component, record.tasks[component])
         if not 1 <= count <= has:
             raise UsageError(
-                f"component '{component}' has {has} tasks: it can have 1 to {has} executors, not {count}; "
+                f"component '{component}' has {plural(has, 'task')}, and so at most {plural(has, 'executor')}, "
+                f"not {count}; "
                 f"--tasks {component}={count} changes the number of its tasks"
             )
     total = sum({**record.executors, **_executors_after(record, executors, tasks)}.values())

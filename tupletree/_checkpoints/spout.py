@@ -220,8 +220,9 @@ class CheckpointSpout(Spout):
 
     @property
     def is_between(self) -> bool:
-        """True if no step of a checkpoint is in progress. Any thread."""
-        return self._coordinator is None or self._coordinator.step is None
+        """True if no checkpoint is in progress, not even one whose step failed and is tried again. Any thread."""
+        coordinator = self._coordinator
+        return coordinator is None or (coordinator.step is None and not coordinator.is_recovering)
 
     def hold(self, hold_s: float) -> HeldCheckpoint:
         """Begin no checkpoint for some seconds, instead of those of an earlier call; tell where the states are."""

@@ -46,6 +46,8 @@ def run_main(
         conf = load(arguments.conf, arguments.overrides)
         config = configure(conf)
         setup_logging(role, config.logs_dir, config.logs_level)
+        if sys.stderr.isatty():
+            print(f"{role} runs until Ctrl-C; its log is {config.logs_dir}/{role}.log", file=sys.stderr, flush=True)
         _secure(conf, role)
         return await create(config, arguments.announce).run(stop)
 

@@ -27,6 +27,7 @@ _WORKERS_STOP_S: Final = 5.0
 _DAEMONS_STOP_S: Final = 2.0
 _LOWEST_PORT: Final = 1024  # without privileges
 _OTHER_PORTS_STEP: Final = 1000  # from ports that are in use to those to use instead
+_EVERY_CLUSTER: Final = {"nimbus.port", "supervisor.port", "acker.port"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,19 @@ def check_ports(plan: ClusterPlan, run: RunOn = run_here) -> None:
         if step:
             planned |= {one.port + step for one in own}
             options.append(f"-c {key}={min(one.port for one in own) + step}")
+    raise UnavailableError(_sentence(refused, " ".join(options)))
+
+
+def _sentence(refused: Sequence[tuple[Listener, str]], options: str) -> str:
+    """Return what is wrong with ports, and the options that help: all are another cluster's, or each has a user."""
+    if options and {one.key for one, why in refused if why.endswith("is in use")} >= _EVERY_CLUSTER:
+        ports = ", ".join(str(one.port) for one, _ in refused)
+        return (
+            f"a cluster seems to run here already, as ports {ports} are in use: end it, or add {options} to the "
+            f"command for a second one"
+        )
     said = ", ".join(f"{why}, and {one.who} needs it" for one, why in refused)
-    raise UnavailableError(f"{said}; add {' '.join(options)} to the command" if options else said)
+    return f"{said}; add {options} to the command" if options else said
 
 
 def _refusal(listener: Listener, port: int, run: RunOn) -> str:

@@ -225,18 +225,18 @@ class StoredTable:
         for column in plan.columns:
             stored = self.columns.get(column.name)
             if stored is None:
-                what = f"has no column {column.name!r}: add one of type {ideal[column.name]}, as in the result"
+                what = f"has no column {column.name!r}: add one of type {ideal[column.name]}"
                 raise UsageError(f"table {plan.table!r} exists and {what}")
             if column.kind not in stored.kinds:
                 raise UsageError(
-                    f"table {plan.table!r}: column {column.name!r} has type {stored.type}, but the result's column has"
+                    f"table {plan.table!r}: column {column.name!r} has type {stored.type}, but the rows have values of"
                     f" type {column.type}: {ideal[column.name]} was expected in the table"
                 )
         for name, stored in self.columns.items():
             if stored.is_required and name not in plan.names:
                 raise UsageError(
-                    f"table {plan.table!r}: column {name!r} is NOT NULL without a default, and the result has no such"
-                    " column: give it a default, or add it to the result"
+                    f"table {plan.table!r}: column {name!r} is NOT NULL without a default, and the rows have no such"
+                    " column: give it a default, or add it to the rows"
                 )
         if frozenset(column.name for column in plan.keys) not in self.unique:
             keys = ", ".join(column.name for column in plan.keys)

@@ -42,12 +42,13 @@ def command() -> None:
 def list_command(store: str, name: str, limit: int, as_json: bool) -> None:
     """List letters, oldest first."""
     damaged: dict[str, ProtocolError] = {}
-    found = open_store(store).letters(name, limit=limit, rows=False, damaged=damaged.__setitem__)
+    opened = open_store(store)
+    found = opened.letters(name, limit=limit, rows=False, damaged=damaged.__setitem__)
     _warn(damaged)
     if as_json:
         print_json([_dict(letter) for letter in found])
     elif not found:
-        click.echo("no dead letters" + (f" of {name}" if name else ""))
+        click.echo(_none(opened, store, name))
     else:
         print_table(
             ["id", "since", "topology", "message", "attempts>", "component", "error", ""],
@@ -89,6 +90,9 @@ def replay_command(store: str, ids: tuple[str, ...], name: str, takes_all: bool)
     """Have letters emitted again by the DeadLetterSpout of their topology."""
     opened = open_store(store)
     letters = _chosen(opened, ids, name, takes_all).letters
+    if not letters:
+        click.echo(_none(opened, store, name))
+        return
     opened.replay(letter.id for letter in letters)
     click.echo(f"{_number(letters)} will be emitted by a DeadLetterSpout of {_names(letters)}")
 
@@ -169,6 +173,13 @@ def _number(letters: list[Letter]) -> str:
 
 def _entries(damaged: Collection[str]) -> str:
     return f"{count(len(damaged))} damaged {'entry' if len(damaged) == 1 else 'entries'}"
+
+
+def _none(opened: DeadLetterStore, store: str, name: str) -> str:
+    """Return that there are no letters, and whether that is because there is no such store."""
+    if opened.count() is None:
+        return f"no dead letters: there is no {store}, or no DeadLetterBolt has written to it"
+    return "no dead letters" + (f" of {name}" if name else "")
 
 
 def _names(letters: list[Letter]) -> str:

@@ -18,6 +18,7 @@ from tupletree.cli.output import count, print_json, print_table
 from tupletree.cli.statuses import printable
 from tupletree.cli.submit import filter_options
 from tupletree.errors import TupletreeError
+from tupletree.outputs import PROGRESS_STREAM
 
 if TYPE_CHECKING:
     from tupletree.cli.local_results import LastLine
@@ -180,9 +181,11 @@ def _run(
 
 
 def _by_component(emitted: Counter[tuple[str, str, int]]) -> Counter[str]:
+    """Return how many tuples components have emitted, without those that only say how far event time has come."""
     totals: Counter[str] = Counter()
-    for (component, _, _), tuples in list(emitted.items()):  # of other threads, which add to it
-        totals[component] += tuples
+    for (component, stream, _), tuples in list(emitted.items()):  # of other threads, which add to it
+        if stream != PROGRESS_STREAM:
+            totals[component] += tuples
     return totals
 
 

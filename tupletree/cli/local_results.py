@@ -72,6 +72,8 @@ def last_line(
         why = f"no message was processed, and {failures:,} attempts have failed; the newest error"
         return LastLine(f"{why}: component {component!r} reported {named(error)}", is_failure=True)
     if tuples:
+        if unended := _uncommitted(topology, statuses, errors):
+            return LastLine(unended, is_failure=True)
         return LastLine(_unwritten(topology, tuples, statuses))
     if messages:
         return LastLine(f"no tuple was emitted: the operators passed on none of {messages:,} messages read")
@@ -103,10 +105,31 @@ def _were(number: int, what: str) -> str:
     return f"1 {what} was" if number == 1 else f"{number:,} {what}s were"
 
 
+def _writes_with_checkpoints(topology: Topology) -> bool:
+    bolts = [definition.component for definition in topology.components.values()]
+    return any(isinstance(bolt, StatefulBolt) and bolt.needs_positions for bolt in bolts)
+
+
+def _uncommitted(
+    topology: Topology,
+    statuses: Mapping[tuple[str, int], Mapping[str, Any]],
+    errors: Sequence[tuple[str, BaseException]],
+) -> str:
+    """Return a sentence if sinks that write with checkpoints could not write the newest one; "" otherwise."""
+    for (component, _), status in statuses.items():
+        is_stuck = status.get("phase") == Phase.COMMITTING and status.get("is_recovering") and status.get("failures")
+        if component == CHECKPOINT_SPOUT and is_stuck and errors and _writes_with_checkpoints(topology):
+            who, error = next((one for one in reversed(errors) if one[0] != CHECKPOINT_SPOUT), errors[-1])
+            return (
+                f"the rows of checkpoint {status.get('txid')} are not all written: component {who!r} reported "
+                f"{named(error)}"
+            )
+    return ""
+
+
 def _unwritten(topology: Topology, tuples: int, statuses: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
     """Return a sentence if sinks that write with checkpoints had no checkpoint; "" otherwise."""
-    bolts = [definition.component for definition in topology.components.values()]
-    if not any(isinstance(bolt, StatefulBolt) and bolt.needs_positions for bolt in bolts):
+    if not _writes_with_checkpoints(topology):
         return ""
     for (component, _), status in statuses.items():
         first = 2 if status.get("phase") == Phase.PREPARING else 1

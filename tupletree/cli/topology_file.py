@@ -39,7 +39,9 @@ def load_topology(
     if filter_file is not None or env_filter:
         raise UsageError(f"--filter and --env-filter are for topologies in YAML, and {path} is none")
     if not path.is_file():
-        raise UsageError(f"there is no topology file {path}")
+        meant = path.with_name(path.name + ".py")
+        hint = f"; did you mean {meant}?" if meant.is_file() else ""
+        raise UsageError(f"there is no topology file {path}{hint}")
     made = _call(_callable(_import(path), name, path), name, path)
     conf: Any = {}
     if isinstance(made, tuple) and len(made) == 2:
@@ -101,10 +103,16 @@ def _callable(module: ModuleType, name: str, path: Path) -> Callable[[], Any]:
     if name == DEFAULT_CALLABLE and (written := _line_to_write(module, name)):
         what = f"has no '{name}'" if found is None else f"has a {type(found).__name__} as '{name}'"
         raise UsageError(f"{path} {what}: write {written} at its end")
-    own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and callable(v)}
-    others = [n for n, v in own.items() if n[0] != "_" and (_makes_topology(v) or not isinstance(v, type))]
-    hint = f"; it defines {', '.join(sorted(others))}" if others else ""
+    others = sorted(n for n, v in vars(module).items() if n[0] != "_" and _may_be_meant(v, module))
+    hint = f"; it defines {', '.join(others)}" if others else ""
     raise UsageError(f"{path} has no '{name}' that is a topology or a function that returns one{hint}")
+
+
+def _may_be_meant(value: Any, module: ModuleType) -> bool:
+    """True for a topology, for what makes one, and for a function of the module."""
+    if isinstance(value, Topology) or _makes_topology(value) or hasattr(value, "create_topology"):
+        return not isinstance(value, type) or value.__module__ == module.__name__
+    return callable(value) and not isinstance(value, type) and getattr(value, "__module__", "") == module.__name__
 
 
 def _line_to_write(module: ModuleType, name: str) -> str:

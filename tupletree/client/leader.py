@@ -10,7 +10,7 @@ from typing import Any, Final, Self, TypeVar
 
 import grpc
 
-from tupletree._address import with_port
+from tupletree._address import is_address, with_port
 from tupletree._rpc.channels import channel
 from tupletree._rpc.status import from_rpc_error
 from tupletree._security.current import Security
@@ -41,6 +41,11 @@ class LeaderCalls:
             named = [part.strip() for part in named.split(",") if part.strip()]
         if not named:
             raise ConfigError("there is no nimbus to connect to: pass seeds, or set nimbus.seeds")
+        for seed in named:
+            if not is_address(seed):
+                raise ConfigError(
+                    f"'{seed}' is not the address of a nimbus: HOST or HOST:PORT was expected, such as node7:6627"
+                )
         port = int(conf.get("nimbus.port") or 6627)
         self.seeds = [with_port(seed, port) for seed in named]
         self._security = Security.of_client(conf)

@@ -160,8 +160,9 @@ class TaskState:
         if committed is not None and committed > step.txid:
             raise ConflictError(
                 f"the state of component {self._component!r} was committed with checkpoint {committed}, but the "
-                f"topology's last checkpoint is {step.txid}: the state belongs to another topology, or the "
-                f"checkpoint's record was removed; choose another topology.state.id"
+                f"topology's last checkpoint is {step.txid}: the state belongs to another topology, or to a cluster or "
+                "a run of 'tupletree local' that is gone with its checkpoints; choose another topology.state.id, or "
+                "remove these states"
             )
         if self.is_new(step):
             if is_unused:  # entries were left by an earlier component of the same name

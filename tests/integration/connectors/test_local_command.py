@@ -29,6 +29,29 @@ topology.set_spout("away", BeanstalkSpout("127.0.0.1:{away}", format=Json(["orde
 topology.set_bolt("out", out).shuffle_grouping("orders").shuffle_grouping("away")
 """
 
+TIMED = """
+from datetime import timedelta
+from tupletree import Session
+from tupletree.connectors.files import FileSpout
+from tupletree.connectors.formats import Json
+from tupletree.streams import StreamBuilder
+
+builder = StreamBuilder()
+clicks = builder.source(FileSpout(r"{folder}/clicks", Json(["user", "at"])), name="clicks")
+timed = clicks.event_time(lambda click: click.at, max_lag=timedelta(0), idle_timeout=timedelta(seconds=1))
+timed.key_by(lambda click: click.user).window(Session(timedelta(seconds=1))).count().print()
+topology = builder.topology()
+"""
+
+
+def test_watermarks_are_not_tuples_of_a_source_that_could_read_nothing(tmp_path: Path) -> None:
+    (tmp_path / "clicks").write_text("no JSON\n" * 3)
+    (tmp_path / "timed.py").write_text(TIMED.format(folder=tmp_path))
+    command = [sys.executable, "-m", "tupletree", "local", "timed.py", "--seconds", "3"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    lines = ended.stderr.splitlines()
+    assert (ended.returncode, lines[-1]) == (1, "no tuple was emitted: 3 messages were given up"), lines
+
 
 def test_connections_and_errors_are_shown_while_it_runs_and_json_at_the_end(tmp_path: Path) -> None:
     port, away = free_port(), free_port()

@@ -52,6 +52,23 @@ sink = SqliteSink(r"{folder}/numbers.db", "numbers", {{"number": "bigint", "text
 topology.set_bolt("out", ExactlyOnceSinkBolt(sink)).shuffle_grouping("keep")
 """
 
+LISTED = """
+from typing import NamedTuple
+from tupletree.connectors.sqlite import SqliteSink
+from tupletree.streams import StreamBuilder
+
+class Number(NamedTuple):
+    number: int
+    text: str
+
+builder = StreamBuilder()
+sink = SqliteSink(r"{folder}/numbers.db", "numbers", {{"number": "bigint", "text": "string"}}, key="number")
+builder.source([Number(1, "one")], name="numbers").sink(sink)
+topology = builder.topology("exactly_once")
+topology.conf["topology.state.provider"] = "sqlite"
+topology.conf["topology.state.provider.config"] = {{"directory": r"{folder}/states"}}
+"""
+
 
 def written(folder: Path) -> int:
     """Return the number of rows in the table."""
@@ -96,3 +113,32 @@ def test_states_are_shown_in_short_lines_and_without_what_waits_for_the_sink(tmp
     assert "state of 'keep', 1 key:" in out and "state of 'out'" not in out
     [line] = [line.strip() for line in out.splitlines() if line.strip().startswith("newest")]
     assert line.endswith("…") and len(line) < 200
+
+
+def run_listed(folder: Path) -> tuple[int, list[str]]:
+    """Run a program of streams that writes one row. Return its status, and its lines on standard error."""
+    (folder / "listed.py").write_text(LISTED.format(folder=folder))
+    command = [sys.executable, "-m", "tupletree", "local", "listed.py", "--seconds", "4"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stderr.splitlines()
+
+
+def test_a_table_that_refuses_the_rows_fails_the_run(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "numbers.db")) as connection:
+        connection.execute("CREATE TABLE numbers (number BIGINT PRIMARY KEY)")
+    status, lines = run_listed(tmp_path)
+    assert (status, lines[-1]) == (
+        1,
+        "the rows of checkpoint 1 are not all written: component 'numbers-sink' reported UsageError: table 'numbers' "
+        "exists and has no column 'text': add one of type TEXT",
+    )
+
+
+def test_a_run_on_the_states_of_an_earlier_one_says_so(tmp_path: Path) -> None:
+    assert (run_listed(tmp_path)[0], written(tmp_path)) == (0, 1)
+    status, lines = run_listed(tmp_path)
+    assert status == 1
+    assert "was committed with checkpoint" in lines[-1] and lines[-1].endswith(
+        "the topology's last checkpoint is 0: the state belongs to another topology, or to a cluster or a run of "
+        "'tupletree local' that is gone with its checkpoints; choose another topology.state.id, or remove these states"
+    )

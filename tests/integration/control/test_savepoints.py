@@ -183,7 +183,7 @@ def test_a_savepoint_that_does_not_fit_is_refused_before_anything_is_uploaded(
     with pytest.raises(UsageError, match=r"^there is no savepoint at .*/none: it has no savepoint.json$"):
         cluster.client.submit("lines", topology, conf_of(tmp_path), from_savepoint=tmp_path / "none")
     assert not [one for one in cluster.client.list() if one.record.name == "lines"]
-    with pytest.raises(NotFoundError, match=r"^there is no topology named 'none'$"):
+    with pytest.raises(NotFoundError, match=r"^there is no topology named 'none'; 'tupletree list' shows the names$"):
         cluster.client.savepoint("none", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

@@ -177,6 +177,12 @@ def test_a_cluster_fits_with_the_options_that_a_refusal_names(plan: ClusterPlan)
                 f"a worker of supervisor-0 needs it; add -c {options[0]} -c {options[1]} to the command"
             )
             check_ports(planned([*given, *options]))
+            for number in (3, 5):  # of the supervisor and of the acker
+                stack.enter_context(bind("127.0.0.1", int(given[number].partition("=")[2]))).listen()
+            with pytest.raises(
+                UnavailableError, match=rf"^a cluster seems to run here already, as ports {nimbus}, .* ar"
+            ):
+                check_ports(planned(given))
     os.rmdir(plan.directory)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -130,3 +132,22 @@ def test_threads_of_others_that_hang_do_not_hold_the_process(tmp_path: pathlib.P
         """,
     )
     assert finish(process) == (3, "")
+
+
+def test_a_daemon_on_a_terminal_says_where_its_log_is(tmp_path: pathlib.Path) -> None:
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "tupletree", "acker", "-c", f"local.dir={tmp_path}"]
+    command += ["-c", 'zookeeper.servers=["127.0.0.1:1"]', "-c", "zookeeper.connection.timeout=100"]
+    ended = subprocess.run(
+        [*command, "-c", "acker.port=0", "-c", "acker.http.port=0"], stderr=its, timeout=60, check=False
+    )
+    os.close(its)
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        lines = terminal.read(4096).decode().splitlines()
+    assert (ended.returncode, lines) == (
+        1,
+        [
+            f"acker runs until Ctrl-C; its log is {tmp_path}/logs/acker.log",
+            "ZooKeeper at 127.0.0.1:1 did not answer within 0.1 s",
+        ],
+    )

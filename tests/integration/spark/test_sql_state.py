@@ -248,17 +248,17 @@ def test_a_table_of_the_users_is_used_as_it_is(spark: SparkSession, place: SqlPl
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("word TEXT PRIMARY KEY", "has no column 'count': add one of type (INTEGER|bigint), as in the result"),
-        ("word TEXT PRIMARY KEY, count TEXT", "'count' has type (?i:text), but the result's column has type bigint"),
+        ("word TEXT PRIMARY KEY", "has no column 'count': add one of type (INTEGER|bigint)"),
+        ("word TEXT PRIMARY KEY, count TEXT", "'count' has type (?i:text), but the rows have values of type bigint"),
         (
             "word INTEGER PRIMARY KEY, count BIGINT",
-            "'word' has type (?i:integer), but the result's column has type string",
+            "'word' has type (?i:integer), but the rows have values of type string",
         ),
         ("word TEXT, count BIGINT", r"has no primary key or unique index on exactly \(word\)"),
         ("word TEXT, count BIGINT, PRIMARY KEY (word, count)", r"unique index on exactly \(word\)"),
         (
             "word TEXT PRIMARY KEY, count BIGINT, x TEXT NOT NULL",
-            "column 'x' is NOT NULL without a default, and the result has no such",
+            "column 'x' is NOT NULL without a default, and the rows have no such",
         ),
     ],
 )

@@ -151,7 +151,9 @@ def test_what_has_no_state_is_named(scene: Scene) -> None:
         scene.states.sizes("nope")
     with pytest.raises(NotFoundError, match=r"^topology 'sized' has no component 'nope'; it has count, kept, latest"):
         scene.states.sizes(NAME, "nope")
-    with pytest.raises(NotFoundError, match=r"^component '\$checkpointspout' has no state$"):
+    with pytest.raises(
+        NotFoundError, match=r"^component '\$checkpointspout' has no state; states are kept by count, kept, "
+    ):
         scene.states.sizes(NAME, "$checkpointspout")
     assert scene.call("states?component=nope")[0] == 404
 

@@ -15,7 +15,7 @@ def test_every_block_of_the_guide_on_streams_runs(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     text = GUIDE.read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 16 and sum(block.count("assert ") for block in blocks) == 19
+    assert len(blocks) == 17 and sum(block.count("assert ") for block in blocks) == 20
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks:
         exec(compile(block, str(GUIDE), "exec"), names)

@@ -187,6 +187,8 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             "Wrong.topology() in numbers_example.py must return a",
         ),
         (["submit", "numbers_example.py:nobody"], "it defines BrokenPipe, Pipe, Wrong, breaking, complaining"),
+        (["submit", "numbers_example.py:nobody"], "invalid, made, pipe, pipe_class, pipe_with_conf, topology, unbuilt"),
+        (["local", "numbers_example"], "there is no topology file numbers_example; did you mean numbers_example.py?"),
         (["submit", "numbers_example.py", "--name", "a/b"], "topology name 'a/b'"),
         (["submit", "numbers_example.py", "--include", "nowhere"], "nowhere"),
         (["submit", "numbers_example.py", "--requirements", "nowhere"], "nowhere"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tupletree.errors import NotFoundError, ProtocolError, UnavailableError
-from tupletree.nimbus.state_sizes import checked, places_of, places_of_workers
+from tupletree.nimbus.state_sizes import checked, places_of, places_of_workers, with_state
 from tupletree.state.sizes import SizePrecision, StateSize, states_of
 from tupletree.v1 import topology_pb2 as pb
 from tupletree.v1.worker_pb2 import MeasureTaskStatesReply
@@ -70,10 +70,23 @@ def test_tasks_with_a_state_are_those_of_the_spec() -> None:
     found = places_of(RECORD, spec)
     assert sorted(found.values()) == [("count", 0), ("count", 1)]
     assert places_of(RECORD, spec, "count") == found
-    with pytest.raises(NotFoundError, match=r"^component 'words' has no state$"):
+    with pytest.raises(NotFoundError, match=r"^component 'words' has no state; states are kept by count$"):
         places_of(RECORD, spec, "words")
     with pytest.raises(UnavailableError, match=r"^the code of topology 'words' is being copied to this nimbus; try ag"):
         places_of(RECORD, pb.TopologySpec())
+
+
+def test_a_spout_that_saves_no_position_has_no_state() -> None:
+    spec = pb.TopologySpec(
+        components=[
+            pb.ComponentSpec(id="words", kind=pb.COMPONENT_KIND_SPOUT, keeps_state=True),
+            pb.ComponentSpec(id="count", kind=pb.COMPONENT_KIND_BOLT, keeps_state=True),
+        ]
+    )
+    count, words = size(0, provider="memory"), size(0, "words")
+    assert with_state({("words", 0): words, ("count", 0): count}, spec) == [count]
+    with pytest.raises(NotFoundError, match=r"^component 'words' has no state; states are kept by count$"):
+        with_state({("words", 0): words}, spec, "words")
 
 
 def test_tasks_are_asked_for_at_their_worker() -> None:

@@ -8,6 +8,7 @@ from tupletree._address import address_of, split_address, with_port
 from tupletree._coord.session import connect_string
 from tupletree.client import NimbusClient
 from tupletree.config import defaults
+from tupletree.errors import ConfigError
 from tupletree.supervisor.config import SupervisorConfig
 
 
@@ -23,6 +24,14 @@ def test_an_ipv6_address_is_in_brackets() -> None:
 def test_an_address_without_a_port_has_the_default(given: str, host: str, port: int) -> None:
     assert split_address(given, 1) == (host, port)
     assert with_port(given, 1) == address_of(host, port)
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:abc", "b:70000", ":2", "", "b:2:3"])
+def test_what_is_no_address_of_a_nimbus_is_refused(given: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"^'.*' is not the address of a nimbus: HOST or HOST:PORT was expected, such as"
+    ):
+        NimbusClient(["a", given])
 
 
 def test_seeds_and_zookeeper_servers_are_read_alike() -> None:
