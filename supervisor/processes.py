@@ -1,8 +1,11 @@
 """Worker processes at the level of the kernel: identity of a pid, notification of exit, signals to process groups.
 
 A worker leads its own session and process group, so it survives the supervisor, and all its child processes can be
-ended with it. A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together
-with the start time and the boot id, a pid identifies one process forever.
+ended with it: those in its group, and with /proc those in other groups of its session, such as the programs of
+ShellBolts, which end their own children by their groups.
+
+A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together with the start
+time and the boot id, a pid identifies one process forever.
 
 The exit of a process is detected through a pidfd, which the event loop polls like a socket. Without pidfds (not on
 Linux, or in Linux before 5.3) the start time of the process is looked up ten times per second. Both work for child
@@ -21,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tupletree._process_table import command_lines, started, user_of
+from tupletree._process_table import command_lines, groups_of, started, user_of
 
 from .accounts import Account
 from .files import open_output, open_regular
@@ -136,7 +139,7 @@ class WorkerProcess:
     def watch(self, on_exit: OnExit) -> None:
         """Call ``on_exit`` once, in the running event loop, as soon as the process has ended.
 
-        Before the call, the rest of its process group is killed, and a child process is reaped.
+        Before the call, the rest of its session is killed, and a child process is reaped.
         """
         self._loop = asyncio.get_running_loop()
         if self._pidfd is not None:
@@ -150,8 +153,8 @@ class WorkerProcess:
             os.killpg(self.pid, number)
 
     def end(self) -> None:
-        """Kill and reap a process that cannot be watched, with its process group."""
-        self.signal_group(signal.SIGKILL)
+        """Kill and reap a process that cannot be watched, with its session."""
+        self._kill_session()
         if self._child is not None:
             self._child.wait()
         self.close()
@@ -168,6 +171,13 @@ class WorkerProcess:
             os.close(self._pidfd)
             self._pidfd = -1
 
+    def _kill_session(self) -> None:
+        """Kill the process group, and then the other groups of the session, if there are any."""
+        self.signal_group(signal.SIGKILL)
+        for group in groups_of(self.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
     def _poll_later(self, loop: asyncio.AbstractEventLoop, on_exit: OnExit) -> None:
         self._timer = loop.call_later(_POLL_S, self._poll, loop, on_exit)
 
@@ -179,8 +189,8 @@ class WorkerProcess:
             self._poll_later(loop, on_exit)
 
     def _ended(self, on_exit: OnExit) -> None:
-        # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group.
-        self.signal_group(signal.SIGKILL)
+        # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group or session.
+        self._kill_session()
         status = None if self._child is None else self._child.wait()
         self.close()
         on_exit(*describe_exit(status))
