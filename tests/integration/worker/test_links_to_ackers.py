@@ -171,6 +171,21 @@ def test_a_link_goes_on_when_a_certificate_that_is_being_replaced_cannot_be_read
     assert caplog.text.count("ca.crt") == 1  # not at each attempt
 
 
+def test_that_another_acker_answers_is_told_once(caplog):
+    """The map names the one that died for as long as ZooKeeper is away."""
+    caplog.set_level("INFO")
+
+    async def test(worker, a, b):
+        dead = RunningAcker("dead")
+        dead.address = b.address
+        await worker.follow(2, dead)
+        await until(lambda: b.service.work.streams_opened >= 2)
+        assert not worker.is_up(dead)
+
+    run(test)
+    assert caplog.text.count("acker b answers at this address") == 1
+
+
 def test_the_trees_of_an_acker_that_is_taken_out_of_the_map_before_it_has_drained_are_lost():
     """Nimbus may lose sight of it before this worker does; or its successor drains in turn and takes its place."""
 
