@@ -77,6 +77,18 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
+def end_session(leader: Identity) -> None:
+    """Kill what is left of the session of a process that has ended. Without /proc, nothing is found.
+
+    A pid is not used again while it is that of a session. So nothing is left if another process has it.
+    """
+    own = identify(os.getpid())
+    if identify(leader.pid) is None and own is not None and own.boot_id == leader.boot_id:
+        for group in groups_of(leader.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+
+
 class WorkerProcess:
     """A live worker process: launched by us, or adopted from an earlier supervisor process."""
 
@@ -139,7 +151,7 @@ class WorkerProcess:
     def watch(self, on_exit: OnExit) -> None:
         """Call ``on_exit`` once, in the running event loop, as soon as the process has ended.
 
-        Before the call, the rest of its session is killed, and a child process is reaped.
+        Before the call, the rest of its process group is killed, and a child process is reaped.
         """
         self._loop = asyncio.get_running_loop()
         if self._pidfd is not None:
@@ -153,8 +165,8 @@ class WorkerProcess:
             os.killpg(self.pid, number)
 
     def end(self) -> None:
-        """Kill and reap a process that cannot be watched, with its session."""
-        self._kill_session()
+        """Kill and reap a process that cannot be watched, with its process group."""
+        self.signal_group(signal.SIGKILL)
         if self._child is not None:
             self._child.wait()
         self.close()
@@ -171,13 +183,6 @@ class WorkerProcess:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _kill_session(self) -> None:
-        """Kill the process group, and then the other groups of the session, if there are any."""
-        self.signal_group(signal.SIGKILL)
-        for group in groups_of(self.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
-
     def _poll_later(self, loop: asyncio.AbstractEventLoop, on_exit: OnExit) -> None:
         self._timer = loop.call_later(_POLL_S, self._poll, loop, on_exit)
 
@@ -189,8 +194,8 @@ class WorkerProcess:
             self._poll_later(loop, on_exit)
 
     def _ended(self, on_exit: OnExit) -> None:
-        # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group or session.
-        self._kill_session()
+        # A child that is not reaped yet keeps its pid, so this cannot signal an unrelated group.
+        self.signal_group(signal.SIGKILL)
         status = None if self._child is None else self._child.wait()
         self.close()
         on_exit(*describe_exit(status))

@@ -134,8 +134,8 @@ def test_a_killed_worker_leaves_no_child_in_another_group_of_its_session(
     child = int((subject.directory / "logs" / topology_id / str(port) / "child.pid").read_text())
     assert os.getpgid(child) == child and os.getsid(child) == first.pid
     os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: not alive(child))
     subject.wait_slot(port, "running", unlike=first.worker_id)
-    assert not alive(child)
 
 
 def test_other_executors_mean_another_worker(subject: Supervisor, plain: BundleInfo) -> None:
