@@ -11,6 +11,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._rpc.server import start_server
 from tupletree._security import current as security
 from tupletree._security.tls import Tls
+from tupletree._wire.fail_reasons import FailReason
 from tupletree.acker.admission import Admission
 from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
@@ -222,6 +223,22 @@ def begun(roots):
     for root in roots:
         updates.add_init(root, root, SPOUT_TASK)
     return updates
+
+
+def test_many_trees_that_fail_each_for_a_reason_of_its_own_do_not_break_the_stream():
+    """As after a pause of the acker: the reasons together were larger than a message may be."""
+
+    async def test(worker, a, b):
+        link = worker.ackers._links["a"]
+        for first in range(1, 80_001, 400):
+            updates = AckUpdates()
+            for root in range(first, first + 400):
+                updates.fail([root], FailReason("bolt", 2, f"order {root} {'x' * 700}", "y" * 700))
+            worker.ackers.post(updates)
+        await until(lambda: link.is_idle)
+        assert (link.connects, worker.heard) == (1, [])
+
+    run(test)
 
 
 def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():
