@@ -192,7 +192,7 @@ class SupervisorDaemon:
     async def _serve(self, ends: contextlib.AsyncExitStack) -> Presence:
         """Bind both ports, serve, and announce; return the presence that names the ports."""
         config = self._config
-        http = HttpServer(self._readiness, self._metrics.registry)
+        http = HttpServer(self._readiness, self._metrics.registry, {"/metrics": self._metrics.page})
         ends.push_async_callback(http.stop)
         service = SupervisorService(
             self._supervisor_id, config.host, self._slots, self._epoch, self._wake.set, config.logs_dir

@@ -8,12 +8,13 @@ another user is opened with the rights of that user (file_rights.py).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
 import shutil
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from tupletree._sinks.durable_files import sync
 
@@ -63,6 +64,23 @@ def publish_tree(directory: Path, target: Path) -> None:
     if not target.exists():
         os.replace(directory, target)
         sync(target.parent)
+
+
+def sync_file_system(directory: Path) -> None:
+    """Have all that was written to the file system of a directory on the disk, by one call. Raises OSError.
+
+    File by file, an environment with ten thousand files would take a minute.
+    """
+    syncfs: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:  # not Linux
+        os.sync()
+        return
+    descriptor = os.open(directory, _DIRECTORY)
+    try:
+        if syncfs(descriptor):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fspath(directory))
+    finally:
+        os.close(descriptor)
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from tupletree._net import ReservedPorts, bind
-from tupletree.errors import UsageError
+from tupletree.errors import TupletreeError, UnavailableError, UsageError
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -21,13 +22,14 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]+")
 def claim(local_dir: str) -> IO[str]:
     """Lock the directory for this supervisor until the process ends or the returned file is closed.
 
-    Raises UsageError if another supervisor holds the lock or the directory is not writable.
+    Raises UsageError if another supervisor holds the lock or the directory is not writable, and UnavailableError if the
+    disk is full.
     """
     try:
         os.makedirs(local_dir, exist_ok=True)
         file = open(os.path.join(local_dir, "supervisor.lock"), "a", encoding="ascii")  # noqa: SIM115 - kept open
     except OSError as error:
-        raise UsageError(f"cannot write the local directory {local_dir}: {error.strerror}") from error
+        raise _refused(f"the local directory {local_dir}", error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -37,7 +39,7 @@ def claim(local_dir: str) -> IO[str]:
 
 
 def load_id(local_dir: str, configured: str | None) -> str:
-    """Return this supervisor's id: as configured, or as generated at the first start. Raises UsageError."""
+    """Return this supervisor's id: as configured, or as generated at the first start. Raises like ``claim``."""
     path = Path(local_dir, "supervisor-id")
     if configured is not None:
         _store(path, configured)
@@ -98,9 +100,18 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def _store(path: Path, text: str) -> None:
+    """Store a text, unless it is stored already. Raises UsageError, or UnavailableError if the disk is full."""
     partial = path.with_suffix(".partial")
     try:
+        if path.is_file() and path.read_bytes() == f"{text}\n".encode():
+            return
         partial.write_text(text + "\n", encoding="utf-8")
         os.replace(partial, path)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise _refused(str(path), error) from error
+
+
+def _refused(what: str, error: OSError) -> TupletreeError:
+    """Return the error for what cannot be written: a full disk has room again some day, anything else is a mistake."""
+    kind = UnavailableError if error.errno in (errno.ENOSPC, errno.EDQUOT) else UsageError
+    return kind(f"cannot write {what}: {error.strerror}")

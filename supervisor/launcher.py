@@ -35,7 +35,7 @@ from .blob_plan import LocalBlob
 from .config import SupervisorConfig
 from .files import read_text, remove_tree
 from .local_assignment import LocalAssignment
-from .processes import Identity, WorkerProcess, find_by_argument, identify
+from .processes import Identity, WorkerProcess, end_session, find_by_argument, identify
 from .users import OWN, copy_bundle, environment_of, hand_over, make_log_directory
 from .virtualenv import python_environment
 from .worker_groups import ENTER, WorkerGroups, entering_as
@@ -195,7 +195,10 @@ class Launcher:
         return sorted(names.union(self._groups.names() if self._groups is not None else []))
 
     def remove(self, worker_id: str) -> None:
-        """Remove the directory and the control group of a worker whose process has ended. Idempotent."""
+        """Remove the directory and the control group of a worker whose process has ended, and end what is left of its
+        session. Idempotent."""
+        if (leader := _noted_identity(self._root / worker_id)) is not None:
+            end_session(leader)
         remove_tree(self._root / worker_id)
         if self._groups is not None:
             self._groups.remove(worker_id)
@@ -238,12 +241,19 @@ class Launcher:
 
 def _live_identity(directory: Path) -> Identity | None:
     """Return the identity of a worker directory's process, or None if the process is not alive."""
-    try:
-        noted = Identity(**json.loads(read_text(directory / "process.json")))
-    except (OSError, TypeError, ValueError, RecursionError):
+    noted = _noted_identity(directory)
+    if noted is None:
         pid = find_by_argument(str(directory / "launch.json"), _user_of(directory))
         return None if pid is None else identify(pid)
     return noted if identify(noted.pid) == noted else None
+
+
+def _noted_identity(directory: Path) -> Identity | None:
+    """Return the identity of a process, alive or not, by its worker's directory; None if it is not noted there."""
+    try:
+        return Identity(**json.loads(read_text(directory / "process.json")))
+    except (OSError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _user_of(directory: Path) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from http import HTTPStatus
 from typing import get_args
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from tupletree._daemon.health import Readiness
+from tupletree._daemon.http_connection import Page
 from tupletree._daemon.metrics import daemon_registry
 
 from .config import SupervisorConfig
@@ -39,7 +43,7 @@ class _SlotStates(Collector):
 
 
 class _Files(Collector):
-    """Disk usage of bundles, blobs and logs, measured at scrape time: there are only a few files per slot."""
+    """Disk usage of bundles, blobs and logs, measured at scrape time. An environment has ten thousands of files."""
 
     def __init__(self, local_dir: str, logs_dir: str) -> None:
         self._bundles, self._blobs = os.path.join(local_dir, "bundles"), os.path.join(local_dir, "blobs")
@@ -101,3 +105,9 @@ class Metrics:
             self.launches.labels(port)
             for cause in CAUSES:
                 self.exits.labels(port, cause)
+        self._measuring = asyncio.Lock()
+
+    async def page(self) -> Page:
+        """Return the page of the metrics. It is made in a thread: the files are many, and heartbeats must not wait."""
+        async with self._measuring:
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, await asyncio.to_thread(generate_latest, self.registry)

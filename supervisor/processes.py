@@ -1,8 +1,11 @@
 """Worker processes at the level of the kernel: identity of a pid, notification of exit, signals to process groups.
 
 A worker leads its own session and process group, so it survives the supervisor, and all its child processes can be
-ended with it. A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together
-with the start time and the boot id, a pid identifies one process forever.
+ended with it: those in its group, and with /proc those in other groups of its session, such as the programs of
+ShellBolts, which end their own children by their groups.
+
+A pid alone is ambiguous: another process can get the same pid after a reboot or a wrap-around. Together with the start
+time and the boot id, a pid identifies one process forever.
 
 The exit of a process is detected through a pidfd, which the event loop polls like a socket. Without pidfds (not on
 Linux, or in Linux before 5.3) the start time of the process is looked up ten times per second. Both work for child
@@ -21,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tupletree._process_table import command_lines, started, user_of
+from tupletree._process_table import command_lines, groups_of, started, user_of
 
 from .accounts import Account
 from .files import open_output, open_regular
@@ -72,6 +75,18 @@ def _open_pidfd(pid: int) -> int | None:
         if error.errno not in (errno.ENOSYS, errno.EPERM):  # an old kernel, or a filter of system calls
             raise
         return None
+
+
+def end_session(leader: Identity) -> None:
+    """Kill what is left of the session of a process that has ended. Without /proc, nothing is found.
+
+    A pid is not used again while it is that of a session. So nothing is left if another process has it.
+    """
+    own = identify(os.getpid())
+    if identify(leader.pid) is None and own is not None and own.boot_id == leader.boot_id:
+        for group in groups_of(leader.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
 
 
 class WorkerProcess:

@@ -2,8 +2,9 @@
 
 The environment uses the supervisor's own interpreter and sees all packages installed for it (Tupletree above all).
 Packages from the requirements are installed on top and take precedence. An environment is built once per digest:
-``venv/.complete`` is written last, and a directory without this file is removed and rebuilt. pip inherits the open lock
-file, so even an installer that outlives its supervisor keeps the next supervisor from building in the same directory.
+``venv/.complete`` is written last, when the rest is on the disk, and a directory without this file is removed and
+rebuilt. pip inherits the open lock file, so even an installer that outlives its supervisor keeps the next supervisor
+from building in the same directory.
 
 The working directory is that of the bundle, because requirements can refer to files there. No Python process here
 imports from this directory (``-P``): a module of the bundle could otherwise shadow a standard library module.
@@ -25,7 +26,7 @@ from typing import Final
 from tupletree.bundle import REQUIREMENTS
 from tupletree.errors import UnavailableError
 
-from .files import open_output, open_regular, remove_tree
+from .files import open_output, open_regular, remove_tree, sync_file_system
 
 _LOCK_POLL_S: Final = 0.2
 _MAX_S: Final = 1800.0
@@ -92,6 +93,7 @@ async def _build(bundle_dir: Path, venv: Path, log: Path, lock: int) -> None:
     python = str(venv / "bin" / "python")
     pip = [sys.executable, "-P", "-m", "pip", "--python", python] if has_pip else [python, "-P", "-m", "pip"]
     await _run([*pip, "install", "-r", REQUIREMENTS], bundle_dir, log, lock)
+    await asyncio.to_thread(sync_file_system, venv)
     (venv / _MARK).touch()
 
 

@@ -73,6 +73,20 @@ def resident_bytes(sessions: Collection[int]) -> dict[int, int]:
     return found
 
 
+def groups_of(session: int) -> set[int]:
+    """Return the process groups of a session that has live processes. Without /proc there is none."""
+    found: set[int] = set()
+    for pid in (name for name in os.listdir("/proc") if name.isdecimal()) if HAS_PROC else ():
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()  # group is field 5, session field 6
+        except OSError:
+            continue  # it has ended
+        if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+            found.add(int(fields[2]))
+    return found
+
+
 def is_stopped(pid: int) -> bool:
     """True if every thread of a process is stopped: sending the signal returns before the last thread stops."""
     if not HAS_PROC:

@@ -29,9 +29,10 @@ import time
 
 if __name__ == "__main__":
     _table = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_process_table.py")
-    command_lines = runpy.run_path(_table)["command_lines"]
+    _functions = runpy.run_path(_table)
+    command_lines, groups_of = _functions["command_lines"], _functions["groups_of"]
 else:
-    from tupletree._process_table import HAS_PROC, command_lines
+    from tupletree._process_table import HAS_PROC, command_lines, groups_of
 
 _OURS = {f"tupletree.{role}" for role in ("nimbus", "supervisor", "acker", "drpc_server", "worker")}
 _OURS.add("org.apache.zookeeper.server.ZooKeeperServerMain")
@@ -59,8 +60,9 @@ def _belongs(pid: int, arguments: list[str], root: str) -> bool:
 def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
     """Kill the processes of ``directory``, each with its process group if it is the group leader, until none is left.
 
-    Returns the ids of the killed processes. A supervisor can start one more worker before it dies, so the search is
-    repeated until it finds no process. The caller must reap its own children.
+    With /proc, the other groups of the sessions that they lead are killed too, such as the programs of ShellBolts.
+    Returns the ids of the killed processes of ``directory``. A supervisor can start one more worker before it dies, so
+    the search is repeated until it finds no process. The caller must reap its own children.
     """
     killed: list[int] = []
     deadline = time.monotonic() + timeout_s
@@ -69,6 +71,9 @@ def end_all(directory: str, timeout_s: float = _END_TIMEOUT_S) -> list[int]:
         if not alive:
             break
         for pid in alive:
+            for group in groups_of(pid):
+                with contextlib.suppress(OSError):
+                    os.killpg(group, signal.SIGKILL)
             with contextlib.suppress(OSError):
                 if os.getpgid(pid) == pid:
                     os.killpg(pid, signal.SIGKILL)

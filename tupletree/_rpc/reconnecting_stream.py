@@ -46,7 +46,7 @@ class ReconnectingStream(Generic[Request, Reply]):
         self.address = address
         self._kind = kind
         self._name = name
-        self._told = ""  # the last cause in the log of a stream that could not be opened
+        self._told: str | None = None  # the cause in the log of why there is no stream; None: not told yet
         self._moved = asyncio.Event()  # set when there is something to write, or room to write
         self._task = asyncio.create_task(self._keep_connected())
 
@@ -101,10 +101,10 @@ class ReconnectingStream(Generic[Request, Reply]):
             except grpc.aio.AioRpcError as error:
                 self._failed(error)
                 if self.is_up or error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    self._event("lost", cause=error.details())
+                    self._tell_once(str(error.details()))
             except TupletreeError as error:  # a certificate or token that is being replaced cannot be read, say
                 self._failed(error)
-                self._tell_once(error)
+                self._tell_once(str(error))
             finally:
                 was_up, self.is_up = self.is_up, False
                 self._went_down(was_up)
@@ -112,9 +112,8 @@ class ReconnectingStream(Generic[Request, Reply]):
                     await channel.close()
             await asyncio.sleep(self.reconnect_s)
 
-    def _tell_once(self, error: TupletreeError) -> None:
-        """Log an error, unless it is that of the attempt before."""
-        cause = str(error)
+    def _tell_once(self, cause: str) -> None:
+        """Log why there is no stream, unless the attempt before failed for the same cause."""
         if cause != self._told:
             self._told = cause
             self._event("lost", cause=cause)
@@ -131,7 +130,7 @@ class ReconnectingStream(Generic[Request, Reply]):
                         return False
                     self.is_up = True
                     self.connects += 1
-                    self._told = ""
+                    self._told = None
                     self._event("up", address=self.address)
                     self._came_up()
                     writer = asyncio.create_task(self._write(call))

@@ -76,7 +76,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 cwd=directory,
                 env={**os.environ, **environment},
-                start_new_session=True,  # its own children end with it
+                process_group=0,  # its own children end with it, and it ends with the worker's session
             )
         except (OSError, ValueError) as error:
             shutil.rmtree(self._pid_dir, ignore_errors=True)

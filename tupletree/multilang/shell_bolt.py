@@ -13,6 +13,7 @@ from tupletree.errors import ReportedFailedException, UnregisteredTypeError
 from tupletree.multilang.child import ChildError
 from tupletree.multilang.messages import Ack, Emit, Error, Fail, Message, Metric
 from tupletree.multilang.shell_component import ShellComponent
+from tupletree.multilang.silence import Silence
 from tupletree.tuples import Tuple
 
 HEARTBEAT_S = 1.0
@@ -107,8 +108,9 @@ class ShellBolt(ShellComponent, Bolt):
 
     def _beat(self) -> None:
         """Send heartbeats, which the child answers. Runs on a thread of its own."""
+        silence = Silence(time.monotonic())
         while not self._is_over.wait(HEARTBEAT_S):
-            silent_s = time.monotonic() - self._child.heard_s
+            silent_s = silence.look(self._child.heard_s, time.monotonic())
             if silent_s > self._timeout_s:
                 self._child.fail(
                     f"its process has sent nothing for {silent_s:.0f} s, more than topology.subprocess.timeout.secs: "

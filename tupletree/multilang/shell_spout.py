@@ -11,6 +11,7 @@ from tupletree.component import Spout, SpoutCollector, TopologyContext
 from tupletree.multilang.child import ChildError
 from tupletree.multilang.messages import Emit, Error, Message, Metric, Sync
 from tupletree.multilang.shell_component import ShellComponent
+from tupletree.multilang.silence import Silence
 
 
 class ShellSpout(ShellComponent, Spout):
@@ -59,12 +60,12 @@ class ShellSpout(ShellComponent, Spout):
     def _tell(self, command: Mapping[str, Any]) -> None:
         """Send a command, and carry out what the child sends until its sync."""
         self._child.send(command)
-        told_s = time.monotonic()
+        silence = Silence(time.monotonic())
         while True:
             try:
                 message = self._received.get(timeout=0.5)
             except queue.Empty:
-                silent_s = time.monotonic() - max(self._child.heard_s, told_s)
+                silent_s = silence.look(self._child.heard_s, time.monotonic())
                 if silent_s > self._timeout_s:
                     self._child.fail(
                         f"its process has sent nothing for {silent_s:.0f} s since {command['command']!r}, more than "

@@ -24,7 +24,7 @@ import grpc
 import grpc.aio
 
 from tupletree._log import event
-from tupletree._rpc.reconnecting_stream import ReconnectingStream
+from tupletree._rpc.reconnecting_stream import RECONNECT_S, ReconnectingStream
 from tupletree._wire import reason_messages
 from tupletree._wire.packed import unpack_u64
 from tupletree.v1 import acker_pb2, acker_pb2_grpc, topology_pb2
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 Call = grpc.aio.StreamStreamCall[acker_pb2.TrackRequest, acker_pb2.TrackReply]
 
 UNCONFIRMED_UPDATES = 256
+REPLACED_S = 1.0
+"""The pause between attempts while another acker answers: it takes note of each, and the old one does not come back."""
 PAUSE_S, MAX_PAUSE_S = 0.004, 0.05
 """The pause after a message, during which further updates are gathered: a message costs more than an earlier verdict
 is worth. An acker whose trees take long anyway asks for a longer pause, which ``MAX_PAUSE_S`` limits."""
@@ -128,11 +130,13 @@ class AckerLink(ReconnectingStream[acker_pb2.TrackRequest, acker_pb2.TrackReply]
     def _is_expected(self, reply: acker_pb2.TrackReply) -> bool:
         if reply.acker_id == self.acker_id:
             return True
-        event(log, "acker.replaced", expected=self.acker_id, found=reply.acker_id)
+        self._tell_once(f"acker {reply.acker_id} answers at this address")
+        self.reconnect_s = REPLACED_S
         return False
 
     def _came_up(self) -> None:
         """On a reconnect, queue failures for the roots of unconfirmed updates."""
+        self.reconnect_s = RECONNECT_S
         doubtful = {root for _, parts in self._unconfirmed for updates in parts for root in updates.roots()}
         self._unconfirmed.clear()
         if doubtful:

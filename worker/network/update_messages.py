@@ -2,8 +2,10 @@
 
 from __future__ import annotations  # pure
 
+import itertools
 from collections.abc import Iterator, Sequence
 
+from tupletree._wire.fail_reasons import MAX_WAITING_BYTES
 from tupletree.v1 import acker_pb2
 
 MAX_UPDATES = 131_072
@@ -23,7 +25,14 @@ def count(updates: acker_pb2.ShardUpdate) -> int:
 def messages(
     updates: Sequence[acker_pb2.ShardUpdate], most: int = MAX_UPDATES
 ) -> Iterator[list[acker_pb2.ShardUpdate]]:
-    """Divide updates into messages of at most ``most`` updates each. Usually one message is enough."""
+    """Divide updates into messages of at most ``most`` updates each. Usually one message is enough.
+
+    The reasons of the first shards are kept, up to ``MAX_WAITING_BYTES`` together, or those of one shard.
+    """
+    reasons = itertools.accumulate(shard.fail_reasons.ByteSize() for shard in updates)
+    for shard, size in list(zip(updates, reasons, strict=True))[1:]:
+        if size > MAX_WAITING_BYTES:
+            shard.ClearField("fail_reasons")
     if sum(map(count, updates)) <= most:
         yield list(updates)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
 import sys
@@ -238,6 +239,13 @@ def test_what_a_program_writes_to_standard_error_is_logged(
 def test_a_program_that_is_not_there_is_named(cluster: LocalCluster) -> None:
     scene = Splitting(cluster, ["no-such-program", "x"])
     assert "'no-such-program' cannot be started: No such file or directory" in scene.failure()
+
+
+def test_a_program_has_a_group_of_its_own_in_the_session_of_the_worker(cluster: LocalCluster) -> None:
+    """Its children end with it, and a supervisor ends it with the worker, and counts its memory."""
+    child = Splitting(cluster).child()
+    assert os.getpgid(child) == child != os.getpgid(0)
+    assert os.getsid(child) == os.getsid(0)
 
 
 @pytest.mark.parametrize("ignores", [False, True])

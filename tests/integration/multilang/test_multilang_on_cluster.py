@@ -40,11 +40,15 @@ def test_programs_travel_with_the_topology_and_end_with_its_worker(cluster: DevC
     (resources / "storm.py").write_text(STORM_PY)
     (resources / "emit_lines.py").write_text(NUMBERS_PY.replace('"tuple": [count]', '"tuple": ["line %d" % count]'))
     (resources / "split.py").write_text(SPLIT_PY)
+    (resources / "stuck.py").write_text(STORM_PY + "import time; time.sleep(3600)")
     builder = TopologyBuilder()
-    builder.set_spout("lines", ShellSpout([sys.executable, "emit_lines.py", "1000000"], ["line"]))
+    streams = {"default": ["line"], "never": ["line"]}
+    builder.set_spout("lines", ShellSpout([sys.executable, "emit_lines.py", "1000000"], streams))
+    builder.set_bolt("stuck", ShellBolt([sys.executable, "stuck.py"], [])).shuffle_grouping("lines", "never")
     bolt = ShellBolt([sys.executable, "split.py"], {"default": ["word"], "lengths": ["n"]}, direct={"direct": ["line"]})
     builder.set_bolt("split", bolt, 2).shuffle_grouping("lines")
-    cluster.client.submit("words", builder.create_topology(), {"topology.max.spout.pending": 50}, [resources])
+    conf = {"topology.max.spout.pending": 50, "topology.subprocess.timeout.secs": 600}
+    cluster.client.submit("words", builder.create_topology(), conf, [resources])
 
     def acked() -> int:
         found = cluster.client.describe("words").components
@@ -52,10 +56,10 @@ def test_programs_travel_with_the_topology_and_end_with_its_worker(cluster: DevC
 
     wait_until(lambda: acked() > 100, 60, what="lines are acked")
     before = children(cluster)
-    assert len(before) == 3
+    assert len(before) == 4
     cluster.kill("worker", 0)
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in before), 30, what="the processes end with the worker")
-    again = wait_until(lambda: len(now := children(cluster) - before) == 3 and now, 60, what="others are started")
+    again = wait_until(lambda: len(now := children(cluster) - before) == 4 and now, 60, what="others are started")
     so_far = acked()
     wait_until(lambda: acked() > so_far + 100, 60, what="lines are acked again")
     cluster.client.kill("words", wait_secs=0)

@@ -8,7 +8,10 @@ import subprocess
 import sys
 import tempfile
 
+import pytest
+
 from tupletree._devcluster.guard import Guard, end_all, processes_of
+from tupletree._process_table import HAS_PROC, started
 from tupletree.testing.wait import wait_until
 
 OWNER = """
@@ -20,6 +23,27 @@ EmbeddedZooKeeper(sys.argv[1] + "/data", durable=False).launch()
 print("started", flush=True)
 time.sleep(600)
 """
+
+
+WORKER = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="other groups of a session are found by /proc")
+def test_programs_of_workers_end_with_them(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-c", WORKER, "tupletree.worker", str(tmp_path / "launch.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as worker:
+        try:
+            assert worker.stdout is not None
+            child = int(worker.stdout.readline())
+            assert end_all(str(tmp_path)) == [worker.pid]
+            wait_until(lambda: started(child) is None)
+        finally:
+            worker.kill()
 
 
 def test_the_guard_ends_what_its_killed_owner_left(tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ good        beats, is ready, ends on SIGTERM
 crash       says why and exits with status 3, at once
 mute        never beats
 stubborn    ignores SIGTERM, and so does the child it starts
+apart       starts a child that ignores SIGTERM in a process group of its own, as a ShellBolt does
 hungry      starts a child, in a session of its own, that takes 400 MB at once when there is a file `eat` in log_dir
 """
 
@@ -48,8 +49,9 @@ def main() -> int:
         return 3
     stop = threading.Event()
     signal.signal(signal.SIGTERM, signal.SIG_IGN if mode == "stubborn" else lambda *_: stop.set())
-    if mode == "stubborn":
-        child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.DEVNULL)
+    if mode in ("stubborn", "apart"):
+        group = 0 if mode == "apart" else None
+        child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.DEVNULL, process_group=group)
         Path(launch["log_dir"], "child.pid").write_text(str(child.pid))
     if mode == "hungry":
         eat = Path(launch["log_dir"], "eat")

@@ -16,6 +16,7 @@ from supervisor_harness import BundleServer, make_bundle, supervisor
 
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
 from tupletree.errors import NotFoundError, ProtocolError, UnavailableError, UsageError
+from tupletree.supervisor import files, virtualenv
 from tupletree.supervisor.bundles import Bundles, find_leader
 from tupletree.supervisor.virtualenv import prepare_python
 from tupletree.testing.wait import wait_until
@@ -180,6 +181,20 @@ def test_an_environment_has_what_is_required_and_what_the_supervisor_has(tmp_pat
     assert set(pythons) == {str(directory / "venv" / "bin" / "python")}
     assert import_in(pythons[0], "standin_lib", "tupletree", "grpc").startswith(str(directory))
     assert "Successfully installed standin" in (tmp_path / "log").read_text()
+
+
+def test_an_environment_is_complete_when_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else modules could be empty after a power failure, for as long as the bundle is used."""
+    directory = unpacked(tmp_path, f"standin_lib @ file://{wheel(tmp_path, 'standin_lib', '1.0')}\n")
+    synced: list[set[str]] = []
+
+    def sync(path: Path) -> None:
+        files.sync_file_system(path)
+        synced.append({one.name for one in path.rglob("*")})
+
+    monkeypatch.setattr(virtualenv, "sync_file_system", sync)
+    asyncio.run(prepare_python(directory, tmp_path / "log", "t"))
+    assert ["standin_lib.py" in names and ".complete" not in names for names in synced] == [True]
 
 
 def test_modules_of_the_bundle_do_not_replace_those_that_the_build_needs(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from supervisor_harness import SUPERVISE, Supervisor, alive, make_bundle, supervisor, workers_of
 
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._process_table import HAS_PROC
 from tupletree.bundle import BundleInfo
 from tupletree.testing.wait import wait_until
 
@@ -73,6 +74,20 @@ def test_a_worker_that_died_unseen_is_removed_and_replaced(subject: Supervisor, 
     replacement = subject.wait_slot(port, "running", unlike=first.worker_id)
     subject.wait_presence(topology_id, port, replacement.worker_id)
     wait_until(lambda: subject.presences(other) == {})
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="other groups of a session are found by /proc")
+def test_what_a_worker_that_died_unseen_has_started_is_ended(subject: Supervisor, plain: BundleInfo) -> None:
+    topology_id, port = subject.submit("apart", plain, **{"standin.mode": "apart"}), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "running")
+    child = int((subject.directory / "logs" / topology_id / str(port) / "child.pid").read_text())
+    subject.kill()
+    os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: not alive(first.pid))
+    assert alive(child)
+    subject.start()
+    wait_until(lambda: not alive(child))
 
 
 def test_what_was_unassigned_meanwhile_is_stopped_after_the_restart(subject: Supervisor, plain: BundleInfo) -> None:

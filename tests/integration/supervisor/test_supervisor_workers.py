@@ -16,6 +16,7 @@ from supervisor_harness import Supervisor, alive, make_bundle, supervisor, time_
 
 from tupletree._coord import paths
 from tupletree._devcluster.zookeeper import EmbeddedZooKeeper
+from tupletree._process_table import HAS_PROC
 from tupletree.bundle import BundleInfo
 from tupletree.testing.wait import wait_until
 from tupletree.v1 import supervisor_pb2 as pb
@@ -121,6 +122,20 @@ def test_a_worker_that_ignores_sigterm_is_killed_with_all_it_started(subject: Su
     ended = subject.wait_slot(port, "empty")
     assert ended.last_exit == "stopped: its assignment changed"
     wait_until(lambda: not alive(slot.pid) and not alive(child))
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="other groups of a session are found by /proc")
+def test_a_killed_worker_leaves_no_child_in_another_group_of_its_session(
+    subject: Supervisor, plain: BundleInfo
+) -> None:
+    topology_id, port = subject.submit("apart", plain, **{"standin.mode": "apart"}), subject.ports[0]
+    subject.assign(topology_id, port)
+    first = subject.wait_slot(port, "running")
+    child = int((subject.directory / "logs" / topology_id / str(port) / "child.pid").read_text())
+    assert os.getpgid(child) == child and os.getsid(child) == first.pid
+    os.kill(first.pid, signal.SIGKILL)
+    wait_until(lambda: not alive(child))
+    subject.wait_slot(port, "running", unlike=first.worker_id)
 
 
 def test_other_executors_mean_another_worker(subject: Supervisor, plain: BundleInfo) -> None:

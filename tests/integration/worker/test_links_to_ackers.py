@@ -11,6 +11,7 @@ from tupletree._daemon.health import Readiness
 from tupletree._rpc.server import start_server
 from tupletree._security import current as security
 from tupletree._security.tls import Tls
+from tupletree._wire.fail_reasons import FailReason
 from tupletree.acker.admission import Admission
 from tupletree.acker.registry import Registry
 from tupletree.acker.service import AckerService
@@ -171,6 +172,21 @@ def test_a_link_goes_on_when_a_certificate_that_is_being_replaced_cannot_be_read
     assert caplog.text.count("ca.crt") == 1  # not at each attempt
 
 
+def test_that_another_acker_answers_is_told_once(caplog):
+    """The map names the one that died for as long as ZooKeeper is away."""
+    caplog.set_level("INFO")
+
+    async def test(worker, a, b):
+        dead = RunningAcker("dead")
+        dead.address = b.address
+        await worker.follow(2, dead)
+        await until(lambda: b.service.work.streams_opened >= 2)
+        assert not worker.is_up(dead)
+
+    run(test)
+    assert caplog.text.count("acker b answers at this address") == 1
+
+
 def test_the_trees_of_an_acker_that_is_taken_out_of_the_map_before_it_has_drained_are_lost():
     """Nimbus may lose sight of it before this worker does; or its successor drains in turn and takes its place."""
 
@@ -207,6 +223,22 @@ def begun(roots):
     for root in roots:
         updates.add_init(root, root, SPOUT_TASK)
     return updates
+
+
+def test_many_trees_that_fail_each_for_a_reason_of_its_own_do_not_break_the_stream():
+    """As after a pause of the acker: the reasons together were larger than a message may be."""
+
+    async def test(worker, a, b):
+        link = worker.ackers._links["a"]
+        for first in range(1, 80_001, 400):
+            updates = AckUpdates()
+            for root in range(first, first + 400):
+                updates.fail([root], FailReason("bolt", 2, f"order {root} {'x' * 700}", "y" * 700))
+            worker.ackers.post(updates)
+        await until(lambda: link.is_idle)
+        assert (link.connects, worker.heard) == (1, [])
+
+    run(test)
 
 
 def test_spouts_wait_while_an_acker_has_no_room_and_acks_go_on():

@@ -69,6 +69,28 @@ def test_unconfirmed_frames_are_failed_when_the_stream_breaks_and_unsent_ones_wa
     asyncio.run(run())
 
 
+def test_that_another_worker_answers_is_told_once(caplog):
+    """The snapshot names the one that died for as long as ZooKeeper is away."""
+    caplog.set_level("INFO")
+
+    async def run():
+        receiver, sender, attempts = Receiver(), Sender(), []
+        check = receiver.service._check_hello
+
+        def counted(request):
+            attempts.append(request)
+            check(request)
+
+        receiver.service._check_hello = counted
+        async with receiver.serving() as port:
+            await sender.follow(port, "dead")
+            await until(lambda: len(attempts) >= 4)
+            await sender.peers.close()
+
+    asyncio.run(run())
+    assert caplog.text.count("peer.lost") == 1 == caplog.text.count("this is worker w2 of topology t, not dead of t")
+
+
 def test_congestion_is_announced_and_relieved():
     async def run():
         receiver, sender = Receiver(limit=10), Sender()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.fail_reasons import MAX_BYTES
+from tupletree._wire.fail_reasons import MAX_BYTES, MAX_WAITING_BYTES
 from tupletree._wire.packed import pack_u32
 from tupletree._wire.reason_messages import packed, unpacked
 from tupletree.acker.registry import Registry
@@ -93,3 +93,13 @@ def test_reasons_travel_as_columns(several: list[dict[int, bytes]]) -> None:
     message = packed([together])
     assert (unpacked(message) if message is not None else {}) == together
     assert message is None or len(message.reasons) == len(set(together.values()))
+
+
+def test_of_very_many_different_reasons_a_message_has_the_first() -> None:
+    long = {root: b"%06d" % (root // 2) * 100 for root in range(20_000)}  # each reason twice
+    message = packed([long, {99_999: long[7]}])
+    assert message is not None
+    assert MAX_WAITING_BYTES - 600 < sum(map(len, message.reasons)) <= MAX_WAITING_BYTES
+    kept = unpacked(message)
+    assert kept == {root: reason for root, reason in long.items() if root in kept} | {99_999: long[7]}
+    assert sorted(kept) == [*range(len(kept) - 1), 99_999]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tupletree._wire.fail_reasons import MAX_PER_FLUSH, FailReason
+from tupletree._wire.fail_reasons import MAX_PER_FLUSH, MAX_WAITING_BYTES, FailReason
 from tupletree._wire.packed import unpack_u32, unpack_u64
 from tupletree._wire.reason_messages import unpacked
 from tupletree.worker.core.ack_updates import AckUpdates, encode, split
@@ -50,6 +50,23 @@ def test_a_flush_of_millions_of_acks_fits_messages_of_a_few_megabytes() -> None:
     parted = list(messages([encode(0, [updates])]))
     assert len(parted) > 1
     assert max(part.ByteSize() for message in parted for part in message) < 4 * 1024 * 1024
+
+
+def test_the_reasons_in_a_message_are_bounded_over_all_shards() -> None:
+    whole = []
+    for shard in range(30):
+        parts = []
+        for part in range(5):
+            updates = AckUpdates()
+            for number in range(MAX_PER_FLUSH):
+                root = 1_000_000 * shard + 1_000 * part + number + 1
+                updates.fail([root], FailReason("step", 1, f"order {root} " + "x" * 600))
+            parts.append(updates)
+        whole.append(encode(shard, parts))
+    (message,) = messages(whole)
+    assert sum(part.ByteSize() for part in message) < 2 * MAX_WAITING_BYTES
+    assert len(unpacked(message[0].fail_reasons)) == 5 * MAX_PER_FLUSH
+    assert sum(map(count, message)) == 30 * 5 * MAX_PER_FLUSH
 
 
 def test_reasons_go_to_the_shards_of_their_roots_and_are_few() -> None:
