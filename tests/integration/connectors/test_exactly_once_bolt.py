@@ -95,6 +95,43 @@ def test_a_topology_continues_from_its_last_checkpoint(tmp_path: Path, path: Pat
             wait_until(lambda: counts(path) == dict(rows), 30, what="every row is written")  # noqa: B023
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"work": "string", "count": "bigint", "word": "string", "home": "string"}, ("ann", "h", "w", None)),
+        ({"word": "string", "count": "bigint", "mail": "string", "work": "string"}, ("ann", None, "w", None)),
+    ],
+    ids=["another order", "a column more and one less"],
+)
+def test_rows_that_wait_in_the_state_are_written_by_the_names_of_their_fields_when_the_sink_has_changed(
+    cluster: LocalCluster, tmp_path: Path, path: Path, columns: dict[str, str], expected: tuple[Any, ...]
+) -> None:
+    class Places(PositionedWords):
+        outputs = ("word", "count", "home", "work", "mail")  # type: ignore[assignment]
+
+    def submit(name: str, columns: dict[str, str]) -> None:
+        builder = TopologyBuilder()
+        builder.set_spout("places", Places([("ann", 1, "h", "w", "m")]))  # type: ignore[list-item]
+        sink = SqliteSink(path, "places", columns, key="word")
+        builder.set_bolt("out", ExactlyOnceSinkBolt(sink)).shuffle_grouping("places")
+        cluster.submit(name, builder.create_topology(), conf(tmp_path, **{"topology.state.id": "places"}))
+
+    first = {"word": "string", "count": "bigint", "home": "string", "work": "string"}
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE places (word TEXT PRIMARY KEY, must TEXT NOT NULL)")
+        submit("first", first)
+        wait_until(lambda: cluster.errors("first"), 30, what="the table refuses the row")
+        cluster.kill("first")
+        connection.execute("DROP TABLE places")
+        connection.execute(
+            "CREATE TABLE places (word TEXT PRIMARY KEY, count INTEGER, home TEXT, work TEXT, mail TEXT)"
+        )
+        submit("second", columns)
+        found = "SELECT word, home, work, mail FROM places"
+        wait_until(lambda: connection.execute(found).fetchall() == [expected], 10, what="the row is there")
+        assert cluster.errors("second") == []
+
+
 UNALIGNED = {"topology.state.checkpoint.aligned": False}
 IN_MEMORY: dict[str, Any] = {"topology.state.provider": None, "topology.state.provider.config": None}
 LOST = "the states of topology.state.provider 'memory' do not survive their worker"
