@@ -15,6 +15,7 @@ from tupletree.connectors.typed_rows import TypedRows
 from tupletree.errors import UsageError
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
+NEW_YORK = dt.timezone(dt.timedelta(hours=-5))
 
 
 def kept(columns: Any, **more: Any) -> TypedRows:
@@ -82,6 +83,8 @@ def test_lists_and_structs_are_stored() -> None:
         (pa.date32(), dt.datetime(2024, 5, 6), r"date32\[day\]: it is of type datetime"),
         (pa.timestamp("us", "UTC"), dt.datetime(2024, 5, 6), "it has no time zone"),
         (pa.timestamp("us"), dt.datetime(2024, 5, 6, tzinfo=BERLIN), "it has a time zone"),
+        (pa.timestamp("us", "UTC"), dt.datetime.min.replace(tzinfo=BERLIN), "it is not of the years 1 to 9999 in UTC"),
+        (pa.timestamp("us", "UTC"), dt.datetime.max.replace(tzinfo=NEW_YORK), "it is not of the years 1 to 9999 in"),
         (pa.decimal128(4, 2), Decimal("1.234"), r"decimal128\(4, 2\): "),
         (pa.decimal128(4, 2), 1.5, "it is of type float"),
         (pa.list_(pa.int64()), [1, "2"], "an item is of type str"),
@@ -96,6 +99,11 @@ def test_a_value_of_another_type_is_named(kind: pa.DataType, value: Any, reason:
     assert table(sink, [None, 1]).num_rows == 1
     with pytest.raises(UsageError, match=rf"table 'kept': the value .* of field 'v' cannot be stored as .*{reason}"):
         table(sink, [value, 1])
+
+
+def test_the_first_and_the_last_time_are_stored() -> None:
+    times = [dt.datetime.min.replace(tzinfo=NEW_YORK), dt.datetime.max.replace(tzinfo=BERLIN)]
+    assert table(kept({"at": "timestamp"}), *([at] for at in times))["at"].to_pylist() == times
 
 
 def test_a_column_that_is_not_nullable_takes_no_null() -> None:
