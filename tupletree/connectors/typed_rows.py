@@ -6,6 +6,7 @@ Values are checked before Arrow takes them. Arrow alone would take more, and cha
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
@@ -57,6 +58,9 @@ _ACCEPTED: Mapping[pa.DataType, frozenset[type]] = {
     pa.bool_(): frozenset({bool}),
 }
 """The accepted types of the values of each type that has no parameters."""
+
+_TOO_LARGE_FOR_FLOAT: Final = (2 - 2**-24) * 2.0**127
+"""The least number that becomes infinite when it is rounded to a float of 32 bits."""
 
 
 class TypedRows:
@@ -220,6 +224,9 @@ def _check_values(values: Sequence[Any], field: pa.Field, what: str, null_fault:
 
 def _range_fault(values: Sequence[Any], kind: pa.DataType) -> str:
     """Return what is wrong with one of the values, which have a type of Python that fits; empty if nothing is."""
+    if pa.types.is_float32(kind):
+        is_too_large = any(_TOO_LARGE_FOR_FLOAT <= abs(value) < math.inf for value in values)
+        return "is out of the range of a float" if is_too_large else ""
     if not pa.types.is_timestamp(kind):
         return ""
     if any((value.tzinfo is None) == bool(kind.tz) for value in values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -79,6 +80,7 @@ def test_lists_and_structs_are_stored() -> None:
         (pa.int64(), 1.0, "int64: it is of type float"),
         (pa.int64(), True, "int64: it is of type bool"),
         (pa.int8(), 128, "int8: "),
+        (pa.float32(), -3.5e38, "float: it is out of the range of a float"),
         (pa.string(), b"a", "string: it is of type bytes"),
         (pa.date32(), dt.datetime(2024, 5, 6), r"date32\[day\]: it is of type datetime"),
         (pa.timestamp("us", "UTC"), dt.datetime(2024, 5, 6), "it has no time zone"),
@@ -104,6 +106,12 @@ def test_a_value_of_another_type_is_named(kind: pa.DataType, value: Any, reason:
 def test_the_first_and_the_last_time_are_stored() -> None:
     times = [dt.datetime.min.replace(tzinfo=NEW_YORK), dt.datetime.max.replace(tzinfo=BERLIN)]
     assert table(kept({"at": "timestamp"}), *([at] for at in times))["at"].to_pylist() == times
+
+
+def test_a_float_is_rounded_and_an_infinite_one_stays() -> None:
+    values = [3.4028235e38, -math.inf, 1e-60, 0.1]
+    stored = table(kept({"f": "float"}), *([value] for value in values))["f"].to_pylist()
+    assert stored == pytest.approx(values) and stored[0] < math.inf
 
 
 def test_a_column_that_is_not_nullable_takes_no_null() -> None:
