@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_components import Log
 from replayed_rows import PositionedWords, Words
 
 from tupletree import BasicBolt, TopologyBuilder
@@ -217,6 +218,33 @@ def test_a_row_that_the_table_refuses_fails_alone(cluster: LocalCluster, path: P
     wait_until(lambda: counts(path) == {**dict(ROWS), "good": 99}, 30, what="every other row is written")
     wait_until(lambda: cluster.errors("words"), 30, what="the error of the row that is refused")
     assert "CHECK constraint failed" in str(cluster.errors("words")[0])
+
+
+class CountedSink(SqliteSink):
+    """Counts its writes, of all tasks."""
+
+    writes = Log()
+
+    def write(self, rows: Any) -> None:
+        self.writes.append(len(rows))
+        super().write(rows)
+
+
+def test_a_row_that_the_table_refuses_does_not_have_each_row_of_its_batch_written_alone(
+    cluster: LocalCluster, path: Path
+) -> None:
+    rows = [(f"w{number}", 100 if number in (7, 300) else 1) for number in range(500)]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE counts (word TEXT PRIMARY KEY, count INTEGER CHECK (count < 100))")
+    builder = TopologyBuilder()
+    builder.set_spout("words", Words(rows))  # type: ignore[arg-type]
+    bolt = RowSinkBolt(CountedSink(path, "counts", COLUMNS, key="word"))
+    bolt.max_wait_s = 1.0
+    builder.set_bolt("out", bolt).shuffle_grouping("words")
+    CountedSink.writes.clear()
+    cluster.submit("words", builder.create_topology())
+    wait_until(lambda: len(counts(path)) == 498 and len(cluster.errors("words")) == 2, 30, what="all but two rows")
+    assert len(CountedSink.writes) < 60
 
 
 def test_what_is_wrong_with_the_table_is_reported_as_that_and_nothing_is_given_up(
