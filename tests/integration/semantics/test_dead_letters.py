@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tupletree import (
     Spout,
     TopologyBuilder,
 )
-from tupletree.dead_letters import Letter
+from tupletree.dead_letters import DeadLetterBolt, DeadLetterSpout, Letter, open_store
 from tupletree.errors import TaskFailedError, TopologyError, UsageError
 from tupletree.testing import LocalCluster
 
@@ -242,6 +243,25 @@ def test_equal_rows_without_ids_are_letters_of_their_own_in_each_task_and_the_sa
         cluster.wait_quiet()
         cluster.kill("t")
     assert len(set(found)) == letters
+
+
+def test_the_path_of_a_store_is_relative_to_the_directory_where_the_topology_is_built(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    builder = TopologyBuilder()
+    rows = builder.set_spout("rows", Rows()).set_dead_letters("rejected")
+    again = DeadLetterSpout("sqlite:letters.db", ["row"])
+    builder.set_bolt("step", refuse(2, retry=False)).shuffle_grouping(rows)
+    builder.set_bolt("letters", DeadLetterBolt("sqlite:letters.db")).shuffle_grouping(rows, "rejected")
+    topology = builder.create_topology()
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    cluster.submit("t", topology)
+    cluster.advance(1)
+    cluster.wait_quiet()
+    assert open_store(f"sqlite:{tmp_path}/letters.db").count() == 1
+    assert again.url == f"sqlite:{tmp_path}/letters.db"
 
 
 def test_direct_messages_go_to_the_same_task_again(cluster: Any) -> None:
