@@ -73,6 +73,10 @@ class Lane:
         """The position after the newest message."""
         return self._positions[len(self._positions) - 1] if self._positions else self.position
 
+    def position_after(self, number: int) -> Any:
+        """Return the position after a message that is not done; None if it has none."""
+        return self._positions[number - self.finished] if self._positions else None
+
     def skip_to(self, position: Any) -> None:
         """Record that no message comes before a position."""
         if self.begun == self.finished:

@@ -185,6 +185,14 @@ class ReliableSpout(ReplayingSpout):
         if self._committed != self._replay.lane.position:
             self._commit(self.commit_interval_s)
 
+    def _letter_id(self, pending: Pending) -> Any:
+        if type(pending.id) is not int or pending.id != pending.number:
+            return pending.id
+        position = pending.lane.position_after(pending.number)  # the number begins again with each read
+        if position is None:
+            return self._done_before + pending.number
+        return position if type(position) is int else f"{position!r} of task {self.context.task_index}"
+
     def _commit(self, interval_s: float) -> None:
         """Commit the position if it is new, and if ``interval_s`` seconds have passed since the last commit."""
         position = self._replay.position

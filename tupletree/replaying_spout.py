@@ -115,10 +115,14 @@ class ReplayingSpout(Spout):
             )
             self._end(pending)
             return
-        id = pending.id if isinstance(pending.id, (str, bytes, int)) else repr(pending.id)
+        id = self._letter_id(pending)
         pending.row = [
-            id, list(pending.row or ()), pending.stream, pending.attempts, reason.component, reason.task, reason.error,
-            reason.traceback,
+            id if isinstance(id, str | bytes | int) else repr(id), list(pending.row or ()), pending.stream,
+            pending.attempts, reason.component, reason.task, reason.error, reason.traceback,
         ]  # fmt: skip
         pending.stream, pending.target = self.dead_letters, None
         self._send(pending)
+
+    def _letter_id(self, pending: Pending) -> Any:
+        """Return the id of a message that no other message of the task has, in any life of the task."""
+        return pending.id

@@ -11,6 +11,8 @@ from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.formats import Format, FormatError, utf8
 from tupletree.tuples import Tuple
 
+csv.field_size_limit(2**31 - 1)  # of this process; by default lines with a value of 128 KiB are refused
+
 
 class Csv(Format):
     """A line of values, separated by ``separator`` and quoted with ``"`` where they contain it.
@@ -18,7 +20,7 @@ class Csv(Format):
     ``fields``: the names of all values, in their order: ``Csv(["user", "amount"])`` reads texts. A mapping names a
     function that converts each text: ``Csv({"user": str, "amount": float})``.
 
-    No value may contain a line end. Raises UsageError for invalid arguments.
+    A value with a line end is not written. Raises UsageError for invalid arguments.
     """
 
     def __init__(self, fields: Sequence[str] | Mapping[str, Callable[[str], Any]], *, separator: str = ",") -> None:
@@ -57,4 +59,7 @@ class Csv(Format):
             csv.writer(line, delimiter=self._separator, lineterminator="").writerow(values)
         except (KeyError, csv.Error) as error:
             raise FormatError(f"the tuple cannot be written as CSV: {error.args[0]}") from error
-        return utf8(line.getvalue(), "the line")
+        text = line.getvalue()
+        if "\n" in text or "\r" in text:
+            raise FormatError("the tuple cannot be written as CSV: a value contains a line end; one line was expected")
+        return utf8(text, "the line")

@@ -13,7 +13,7 @@ docs/adr/0035-rows-wait-in-the-state-until-commit.md has the proof.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._checkpoints.settings import state_id
@@ -30,7 +30,7 @@ ROWS_PER_ENTRY: Final = 1000
 """The most rows in one entry of the state. Stores limit the size of a value."""
 
 CHECKPOINT: Final = "checkpoint"
-"""The key of [lineage, txid, number of entries with rows]. The rows are under ("rows", 0), ("rows", 1) and so on."""
+"""The key of [lineage, txid, number of entries with rows, fields]. The rows are under ("rows", 0), ("rows", 1), …"""
 
 NEEDED_PROVIDER: Final = (
     "topology.state.provider to a durable provider, such as sqlite",
@@ -58,7 +58,8 @@ class ExactlyOnceSinkBolt(StatefulBolt):
     reason, until the system takes the row. Nothing is lost meanwhile.
 
     Not guaranteed: an order between the rows of different tasks. A topology that is killed between the two steps of a
-    checkpoint has its last rows written when it is submitted again under its ``topology.state.id``.
+    checkpoint has its last rows written when it is submitted again under its ``topology.state.id``. If its sink has
+    other fields then, a field that these rows lack is None.
 
     Raises UsageError for a sink that is none, and ConfigError, at submission and in ``prepare``, if checkpoints are not
     aligned or the state provider is not durable.
@@ -114,7 +115,7 @@ class ExactlyOnceSinkBolt(StatefulBolt):
         self.collector.ack_many(tuples)
 
     def pre_prepare(self, txid: int) -> None:
-        lineage, _, before = self.state.get(CHECKPOINT) or (uuid.uuid4().hex, 0, 0)
+        lineage, _, before, *_ = self.state.get(CHECKPOINT) or (uuid.uuid4().hex, 0, 0)
         rows, self._rows = self._rows, []
         if not rows and not before:
             return
@@ -123,10 +124,10 @@ class ExactlyOnceSinkBolt(StatefulBolt):
             self.state.put(("rows", number), entry)
         for number in range(len(entries), before):
             self.state.delete(("rows", number))
-        self.state.put(CHECKPOINT, [lineage, txid, len(entries)])
+        self.state.put(CHECKPOINT, [lineage, txid, len(entries), list(self.sink.fields)])
 
     def post_commit(self, txid: int, state: KeyValueState[Any, Any]) -> None:
-        lineage, of, count = state.get(CHECKPOINT) or ("", 0, 0)
+        lineage, of, count, *fields = state.get(CHECKPOINT) or ("", 0, 0)  # no fields: of an earlier version
         if of != txid or not count:
             return  # no rows in this checkpoint
         rows: list[Any] = []
@@ -136,10 +137,17 @@ class ExactlyOnceSinkBolt(StatefulBolt):
                 raise ConflictError(f"the rows of checkpoint {txid} have made room for those of a later checkpoint")
             rows += entry
         self._open(lineage)
-        self.sink.commit(TransactionAttempt(txid, 0), rows)
+        self.sink.commit(TransactionAttempt(txid, 0), self._of_sink(rows, *fields))
 
     def cleanup(self) -> None:
         self.sink.close()
+
+    def _of_sink(self, rows: list[Any], fields: Sequence[str] = ()) -> list[Any]:
+        """Return rows with the fields of the sink. ``fields``: those that they have, of an earlier sink."""
+        wanted = list(self.sink.fields)
+        if not fields or fields == wanted:
+            return rows
+        return [[row.get(name) for name in wanted] for row in (dict(zip(fields, each, strict=True)) for each in rows)]
 
     def _open(self, lineage: str) -> None:
         """Open the sink as the owner of this task's state, in any life of the task.

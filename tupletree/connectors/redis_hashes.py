@@ -18,7 +18,7 @@ from tupletree._sinks.sql_plan import Kind
 from tupletree._sinks.sql_rules import Writer
 from tupletree._stores.redis import RedisAddress, warn_if_forgetful
 from tupletree.attempt import TransactionAttempt
-from tupletree.connectors.arguments import check_seconds, check_text
+from tupletree.connectors.arguments import check, check_seconds, check_text
 from tupletree.connectors.column_sink import ColumnSink
 from tupletree.connectors.transactional_sink import Row
 from tupletree.errors import UsageError
@@ -69,8 +69,12 @@ class RedisHashSink(ColumnSink):
         return f"prefix {self._prefix!r} of {self._address}"
 
     def hash_name(self, *key: Any) -> str:
-        """Return the name in Redis of the hash of a key."""
-        return hash_name(self._prefix, key)
+        """Return the name in Redis of the hash of a key. Raises UsageError for values that the key cannot have."""
+        names = self.key_fields
+        check("RedisHashSink", "key", key, len(key) == len(names), f"a value for each of {', '.join(names)}")
+        given = dict(zip(names, key, strict=True))
+        [stored] = self.stored([[given.get(name) for name in self.fields]])
+        return hash_name(self._prefix, stored[: len(key)])
 
     def open(self, owner: str, *, is_opaque: bool = False) -> None:
         self._writer = Writer(owner, f"{self._prefix}#about:{owner}", f"{self._prefix}#undo:{owner}", is_opaque)

@@ -79,11 +79,20 @@ class RowSinkBolt(BatchingBolt):
             self._write([row for _, row in items])
         except UsageError:
             self._check_table()
-            for tup, row in items:  # find the rows that are refused
-                try:
-                    self._write([row])
-                except UsageError as fault:
-                    self._refuse(tup, fault)
+            self._write_halves(items)
+
+    def _write_halves(self, items: Sequence[tuple[Tuple, Row]]) -> None:
+        """Write rows of which some are refused, in parts, to find these."""
+        half = len(items) // 2
+        for part in (items[:half], items[half:]):
+            try:
+                if part:
+                    self._write([row for _, row in part])
+            except UsageError as fault:
+                if len(part) == 1:
+                    self._refuse(part[0][0], fault)
+                else:
+                    self._write_halves(part)
 
     def _write(self, rows: Sequence[Row]) -> None:
         try:

@@ -6,6 +6,7 @@ Values are checked before Arrow takes them. Arrow alone would take more, and cha
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
@@ -58,6 +59,9 @@ _ACCEPTED: Mapping[pa.DataType, frozenset[type]] = {
 }
 """The accepted types of the values of each type that has no parameters."""
 
+_TOO_LARGE_FOR_FLOAT: Final = (2 - 2**-24) * 2.0**127
+"""The least number that becomes infinite when it is rounded to a float of 32 bits."""
+
 
 class TypedRows:
     """Columns with types of Arrow, and rows that have values for them.
@@ -70,8 +74,8 @@ class TypedRows:
       and lists of these;
     * a schema of Arrow with these types, lists and structs.
 
-    Values have the matching plain types of Python. A timestamp has a time zone, a timestamp_ntz has none. None is NULL,
-    and is refused in the columns of ``key``. Raises UsageError for other columns.
+    Values have the matching plain types of Python. A timestamp has a time zone, and is of the years 1 to 9999 in UTC; a
+    timestamp_ntz has none. None is NULL, and is refused in the columns of ``key``. Raises UsageError for other columns.
     """
 
     def __init__(self, user: str, columns: Columns, *, key: Collection[str] = ()) -> None:
@@ -214,8 +218,28 @@ def _check_values(values: Sequence[Any], field: pa.Field, what: str, null_fault:
             raise ValueError(f"{what} has a field {unknown.pop()!r}")
         for child in kind:
             _check_values([value.get(child.name) for value in present], child, f"its {child.name!r}")
-    elif pa.types.is_timestamp(kind):
-        if kind.tz and any(value.tzinfo is None for value in present):
-            raise ValueError(f"{what} has no time zone")
-        if not kind.tz and any(value.tzinfo is not None for value in present):
-            raise ValueError(f"{what} has a time zone")
+    elif fault := _range_fault(present, kind):
+        raise ValueError(f"{what} {fault}")
+
+
+def _range_fault(values: Sequence[Any], kind: pa.DataType) -> str:
+    """Return what is wrong with one of the values, which have a type of Python that fits; empty if nothing is."""
+    if pa.types.is_float32(kind):
+        is_too_large = any(_TOO_LARGE_FOR_FLOAT <= abs(value) < math.inf for value in values)
+        return "is out of the range of a float" if is_too_large else ""
+    if not pa.types.is_timestamp(kind):
+        return ""
+    if any((value.tzinfo is None) == bool(kind.tz) for value in values):
+        return "has no time zone" if kind.tz else "has a time zone"
+    return "" if all(map(_is_in_utc, values)) else "is not of the years 1 to 9999 in UTC"
+
+
+def _is_in_utc(at: dt.datetime) -> bool:
+    """Return false for a time such as the first of the year 1 in Berlin, which is of the year 0 in UTC."""
+    if at.tzinfo is None or dt.MINYEAR < at.year < dt.MAXYEAR:
+        return True
+    try:
+        at.astimezone(dt.UTC)
+    except OverflowError:
+        return False
+    return True

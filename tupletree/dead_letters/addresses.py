@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tupletree.dead_letters.redis_letters import RedisLetters
 from tupletree.dead_letters.sqlite_letters import SqliteLetters
 from tupletree.dead_letters.store import DeadLetterStore
@@ -22,3 +24,9 @@ def open_store(url: str, *, timeout_s: float | None = None) -> DeadLetterStore:
     if url.startswith(("redis://", "rediss://", "unix://")):
         return RedisLetters(url, timeout_s)
     raise UsageError(f"a store of dead letters is sqlite:PATH or redis://HOST:PORT/DB, not {url!r}")
+
+
+def checked_store(url: str) -> str:
+    """Return the address of a store as it is anywhere on this machine: a path is made absolute. Raises UsageError."""
+    open_store(url)
+    return f"sqlite:{os.path.abspath(path)}" if (path := url.removeprefix("sqlite:")) != url else url

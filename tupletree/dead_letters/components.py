@@ -9,7 +9,7 @@ from typing import Any
 
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import Outputs
-from tupletree.dead_letters.addresses import open_store
+from tupletree.dead_letters.addresses import checked_store, open_store
 from tupletree.dead_letters.letter import Letter
 from tupletree.errors import ProtocolError, ReportedFailedException, UnavailableError, UsageError
 from tupletree.outputs import FieldsDeclarer
@@ -23,15 +23,14 @@ class DeadLetterBolt(BatchingBolt):
     """Stores the tuples of a stream of dead letters (``set_dead_letters``).
 
     A letter is acked when it is in the store; if the store cannot be reached, the letter fails and is emitted again.
-    ``store``: as for ``open_store``.
+    ``store``: as for ``open_store``; a path is relative to the directory where this object is made.
     """
 
     blocking = True
     max_batch, max_wait_s = 100, 0.5
 
     def __init__(self, store: str) -> None:
-        open_store(store)  # refuses a wrong URL here
-        self.url = store
+        self.url = checked_store(store)
 
     def setup(self) -> None:
         self.store = open_store(self.url)
@@ -54,6 +53,10 @@ class DeadLetterSpout(ReliableSpout):
     A damaged entry of the store, and a letter whose row does not fit ``outputs``, are reported once as an error of the
     spout, and skipped; they stay in the store.
 
+    At least once: with aligned checkpoints, too, a row is emitted again if the worker ends, or the store is away, before
+    the letter is removed. Behind it an ExactlyOnceSinkBolt writes such a row twice, unless a row replaces that of its key.
+
+    ``store``: as of DeadLetterBolt.
     ``outputs``: the outputs of the spout that gave the messages up; each row is emitted on its original stream.
     ``every_s``: the pause between two reads of the store.
     """
@@ -61,8 +64,7 @@ class DeadLetterSpout(ReliableSpout):
     blocking = True
 
     def __init__(self, store: str, outputs: Outputs, every_s: float = 1.0) -> None:
-        open_store(store)
-        self.url = store
+        self.url = checked_store(store)
         self.outputs = outputs  # type: ignore[misc]  # set per instance, unlike in other spouts
         self.every_s = every_s
 

@@ -23,6 +23,7 @@ class Letter:
 
     Attributes:
         id: a hash of the topology, the spout, the message and its row: a letter stored again replaces the earlier one.
+            A number is that of a message of one task.
         name: the topology's name.
         at_s: the time at which the letter was first stored, in Unix seconds.
         message, values: the message's id and its row, as text.
@@ -49,7 +50,8 @@ class Letter:
     def of(tup: Tuple, name: str, at_s: float) -> Letter:
         """Make a letter from a tuple of a stream of dead letters."""
         row = encode_value(list(tup["values"]))
-        key = encode_value([name, tup.source_component, tup["message"], row])
+        task = [tup.source_task] if isinstance(tup["message"], int) else []  # each task counts for itself
+        key = encode_value([name, tup.source_component, tup["message"], row, *task])
         return Letter(
             hashlib.sha256(key).hexdigest()[:16],
             name,

@@ -247,7 +247,8 @@ class PartitionedEmitter(TransactionEmitter):
             return
         raise ReportedFailedException(
             f"component {self._component_id!r}, partition {partition}, transaction {attempt.txid}: {what}; "
-            f"a transactional spout must emit the same batch for the same transaction; "
+            f"a transactional spout must emit the same batch for the same transaction: if its fields or its format "
+            f"were changed, submit it as it was until the transaction is committed; "
             f"for a source that cannot, use an OpaquePartitionedTransactionalSpout"
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from local_components import Log
 from replayed_rows import PositionedWords, Words
 
 from tupletree import BasicBolt, TopologyBuilder
@@ -93,6 +94,43 @@ def test_a_topology_continues_from_its_last_checkpoint(tmp_path: Path, path: Pat
         with LocalCluster() as cluster:
             cluster.submit("words", topology(path, rows), conf(tmp_path, **{"topology.state.id": f"w{len(rows)}"}))
             wait_until(lambda: counts(path) == dict(rows), 30, what="every row is written")  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"work": "string", "count": "bigint", "word": "string", "home": "string"}, ("ann", "h", "w", None)),
+        ({"word": "string", "count": "bigint", "mail": "string", "work": "string"}, ("ann", None, "w", None)),
+    ],
+    ids=["another order", "a column more and one less"],
+)
+def test_rows_that_wait_in_the_state_are_written_by_the_names_of_their_fields_when_the_sink_has_changed(
+    cluster: LocalCluster, tmp_path: Path, path: Path, columns: dict[str, str], expected: tuple[Any, ...]
+) -> None:
+    class Places(PositionedWords):
+        outputs = ("word", "count", "home", "work", "mail")  # type: ignore[assignment]
+
+    def submit(name: str, columns: dict[str, str]) -> None:
+        builder = TopologyBuilder()
+        builder.set_spout("places", Places([("ann", 1, "h", "w", "m")]))  # type: ignore[list-item]
+        sink = SqliteSink(path, "places", columns, key="word")
+        builder.set_bolt("out", ExactlyOnceSinkBolt(sink)).shuffle_grouping("places")
+        cluster.submit(name, builder.create_topology(), conf(tmp_path, **{"topology.state.id": "places"}))
+
+    first = {"word": "string", "count": "bigint", "home": "string", "work": "string"}
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE places (word TEXT PRIMARY KEY, must TEXT NOT NULL)")
+        submit("first", first)
+        wait_until(lambda: cluster.errors("first"), 30, what="the table refuses the row")
+        cluster.kill("first")
+        connection.execute("DROP TABLE places")
+        connection.execute(
+            "CREATE TABLE places (word TEXT PRIMARY KEY, count INTEGER, home TEXT, work TEXT, mail TEXT)"
+        )
+        submit("second", columns)
+        found = "SELECT word, home, work, mail FROM places"
+        wait_until(lambda: connection.execute(found).fetchall() == [expected], 10, what="the row is there")
+        assert cluster.errors("second") == []
 
 
 UNALIGNED = {"topology.state.checkpoint.aligned": False}
@@ -180,6 +218,33 @@ def test_a_row_that_the_table_refuses_fails_alone(cluster: LocalCluster, path: P
     wait_until(lambda: counts(path) == {**dict(ROWS), "good": 99}, 30, what="every other row is written")
     wait_until(lambda: cluster.errors("words"), 30, what="the error of the row that is refused")
     assert "CHECK constraint failed" in str(cluster.errors("words")[0])
+
+
+class CountedSink(SqliteSink):
+    """Counts its writes, of all tasks."""
+
+    writes = Log()
+
+    def write(self, rows: Any) -> None:
+        self.writes.append(len(rows))
+        super().write(rows)
+
+
+def test_a_row_that_the_table_refuses_does_not_have_each_row_of_its_batch_written_alone(
+    cluster: LocalCluster, path: Path
+) -> None:
+    rows = [(f"w{number}", 100 if number in (7, 300) else 1) for number in range(500)]
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE counts (word TEXT PRIMARY KEY, count INTEGER CHECK (count < 100))")
+    builder = TopologyBuilder()
+    builder.set_spout("words", Words(rows))  # type: ignore[arg-type]
+    bolt = RowSinkBolt(CountedSink(path, "counts", COLUMNS, key="word"))
+    bolt.max_wait_s = 1.0
+    builder.set_bolt("out", bolt).shuffle_grouping("words")
+    CountedSink.writes.clear()
+    cluster.submit("words", builder.create_topology())
+    wait_until(lambda: len(counts(path)) == 498 and len(cluster.errors("words")) == 2, 30, what="all but two rows")
+    assert len(CountedSink.writes) < 60
 
 
 def test_what_is_wrong_with_the_table_is_reported_as_that_and_nothing_is_given_up(

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from local_components import DoBasic, Keep, Log
 
-from tupletree import AsyncBolt, Backoff, BasicBolt, Bolt, FailedException, ReliableSpout, Spout, TopologyBuilder
+from tupletree import (
+    AsyncBolt,
+    Backoff,
+    BasicBolt,
+    Bolt,
+    FailedException,
+    Message,
+    ReliableSpout,
+    Spout,
+    TopologyBuilder,
+)
+from tupletree.dead_letters import DeadLetterBolt, DeadLetterSpout, Letter, open_store
 from tupletree.errors import TaskFailedError, TopologyError, UsageError
 from tupletree.testing import LocalCluster
 
@@ -37,7 +49,7 @@ class Numbers(Spout):
         self.log.append(("fail", msg_id))
 
 
-def refuse(*numbers: int, retry: bool = True) -> BasicBolt:
+def refuse(*numbers: Any, retry: bool = True) -> BasicBolt:
     def do(tup: Any, collector: Any) -> None:
         if tup[0] in numbers:
             raise FailedException(f"no {tup[0]}", retry=retry)
@@ -191,6 +203,65 @@ def test_a_reliable_spout_has_dead_letters(cluster: Any) -> None:
     cluster.wait_quiet()
     assert [values[:4] for _, values in letters] == [[2, [2], "default", 1]]
     assert spout.dead_letters is None and spout.retry.max_attempts is None, "the user's object stays as it was"
+
+
+class Pings(ReliableSpout):
+    """Yields equal rows from a position on, or from the beginning if there is none. The connection breaks once."""
+
+    outputs = ("row",)
+    reconnect = Backoff(first_s=0, max_s=0, max_attempts=None)
+
+    def __init__(self, start: Any = None) -> None:
+        self.start = start
+
+    def setup(self) -> None:
+        self.position, self.is_cut = self.start, False
+
+    def read(self) -> Iterator[Any]:
+        for at in range(self.position or 0, 4):
+            if at == 2 and not self.is_cut:
+                self.is_cut = True
+                raise ConnectionError
+            yield ["ping"] if self.start is None else Message(["ping"], position=at + 1)
+
+
+@pytest.mark.parametrize(("lives", "letters"), [([None], 8), ([None, None], 8), ([0, 1, 2], 8), ([2, 3], 4)])
+def test_equal_rows_without_ids_are_letters_of_their_own_in_each_task_and_the_same_in_each_life(
+    cluster: Any, lives: list[Any], letters: int
+) -> None:
+    found = Log()
+
+    def store(tup: Any, collector: Any) -> None:
+        found.append(Letter.of(tup, "t", 0).id)
+
+    for start in lives:
+        builder = TopologyBuilder()
+        pings = builder.set_spout("pings", Pings(start), 2).set_dead_letters("rejected")
+        builder.set_bolt("step", refuse("ping", retry=False)).shuffle_grouping(pings)
+        builder.set_bolt("letters", DoBasic(store)).shuffle_grouping(pings, "rejected")
+        cluster.submit("t", builder.create_topology())
+        cluster.wait_quiet()
+        cluster.kill("t")
+    assert len(set(found)) == letters
+
+
+def test_the_path_of_a_store_is_relative_to_the_directory_where_the_topology_is_built(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    builder = TopologyBuilder()
+    rows = builder.set_spout("rows", Rows()).set_dead_letters("rejected")
+    again = DeadLetterSpout("sqlite:letters.db", ["row"])
+    builder.set_bolt("step", refuse(2, retry=False)).shuffle_grouping(rows)
+    builder.set_bolt("letters", DeadLetterBolt("sqlite:letters.db")).shuffle_grouping(rows, "rejected")
+    topology = builder.create_topology()
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    cluster.submit("t", topology)
+    cluster.advance(1)
+    cluster.wait_quiet()
+    assert open_store(f"sqlite:{tmp_path}/letters.db").count() == 1
+    assert again.url == f"sqlite:{tmp_path}/letters.db"
 
 
 def test_direct_messages_go_to_the_same_task_again(cluster: Any) -> None:

@@ -19,6 +19,7 @@ from tupletree.connectors.log_source import LogSource
 from tupletree.connectors.messages import LogRecord
 from tupletree.connectors.parquet import ParquetLog, RowGroupLog
 from tupletree.errors import FailedException, ReportedFailedException, UsageError
+from tupletree.testing import make_tuple
 
 
 def records(log: LogSource, name: str, start: int, end: int) -> list[LogRecord]:
@@ -133,6 +134,18 @@ def test_a_column_that_is_missing_and_a_range_that_is_not_there_are_named(tmp_pa
 )
 def test_a_line_of_csv_is_a_row(format: Csv, line: bytes, row: list[Any]) -> None:
     assert format.decode(line) == row
+
+
+@pytest.mark.parametrize("value", ["", " a ", 'say "a, b"', "tab\t;", "\u2028", "\0", "q" * 200_000])
+def test_a_value_that_is_written_as_csv_is_read_again(value: str) -> None:
+    format = Csv(["a", "b"])
+    assert format.decode(format.encode(make_tuple({"a": value, "b": "b"}))) == [value, "b"]
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "two\rlines", "two\r\nlines", "\n"])
+def test_a_value_with_a_line_end_is_not_written_as_csv(value: str) -> None:
+    with pytest.raises(FormatError, match="the tuple cannot be written as CSV: a value contains a line end"):
+        Csv(["a", "b"]).encode(make_tuple({"a": value, "b": "b"}))
 
 
 @pytest.mark.parametrize(

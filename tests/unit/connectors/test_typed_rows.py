@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +16,7 @@ from tupletree.connectors.typed_rows import TypedRows
 from tupletree.errors import UsageError
 
 BERLIN = dt.timezone(dt.timedelta(hours=1))
+NEW_YORK = dt.timezone(dt.timedelta(hours=-5))
 
 
 def kept(columns: Any, **more: Any) -> TypedRows:
@@ -78,10 +80,13 @@ def test_lists_and_structs_are_stored() -> None:
         (pa.int64(), 1.0, "int64: it is of type float"),
         (pa.int64(), True, "int64: it is of type bool"),
         (pa.int8(), 128, "int8: "),
+        (pa.float32(), -3.5e38, "float: it is out of the range of a float"),
         (pa.string(), b"a", "string: it is of type bytes"),
         (pa.date32(), dt.datetime(2024, 5, 6), r"date32\[day\]: it is of type datetime"),
         (pa.timestamp("us", "UTC"), dt.datetime(2024, 5, 6), "it has no time zone"),
         (pa.timestamp("us"), dt.datetime(2024, 5, 6, tzinfo=BERLIN), "it has a time zone"),
+        (pa.timestamp("us", "UTC"), dt.datetime.min.replace(tzinfo=BERLIN), "it is not of the years 1 to 9999 in UTC"),
+        (pa.timestamp("us", "UTC"), dt.datetime.max.replace(tzinfo=NEW_YORK), "it is not of the years 1 to 9999 in"),
         (pa.decimal128(4, 2), Decimal("1.234"), r"decimal128\(4, 2\): "),
         (pa.decimal128(4, 2), 1.5, "it is of type float"),
         (pa.list_(pa.int64()), [1, "2"], "an item is of type str"),
@@ -96,6 +101,17 @@ def test_a_value_of_another_type_is_named(kind: pa.DataType, value: Any, reason:
     assert table(sink, [None, 1]).num_rows == 1
     with pytest.raises(UsageError, match=rf"table 'kept': the value .* of field 'v' cannot be stored as .*{reason}"):
         table(sink, [value, 1])
+
+
+def test_the_first_and_the_last_time_are_stored() -> None:
+    times = [dt.datetime.min.replace(tzinfo=NEW_YORK), dt.datetime.max.replace(tzinfo=BERLIN)]
+    assert table(kept({"at": "timestamp"}), *([at] for at in times))["at"].to_pylist() == times
+
+
+def test_a_float_is_rounded_and_an_infinite_one_stays() -> None:
+    values = [3.4028235e38, -math.inf, 1e-60, 0.1]
+    stored = table(kept({"f": "float"}), *([value] for value in values))["f"].to_pylist()
+    assert stored == pytest.approx(values) and stored[0] < math.inf
 
 
 def test_a_column_that_is_not_nullable_takes_no_null() -> None:

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tupletree._sinks.redis_values import Column, checked_columns, encoded_key, hash_name, packed, text
+from tupletree.connectors.redis_hashes import RedisHashSink
 from tupletree.errors import UsageError
 from tupletree.spark.sinks.redis import RedisHashes
 
@@ -27,6 +28,19 @@ URL = "redis://:secret@nowhere:1/0"
 @example(("a%3Ab", "c"), ("a:b", "c"))
 def test_different_keys_have_different_names(one: Any, other: Any) -> None:
     assert (encoded_key(one) == encoded_key(other)) == (one == other)
+
+
+def test_the_name_of_a_hash_is_that_under_which_the_sink_stores_it() -> None:
+    columns = {"small": "float", "rate": "double", "price": "decimal(10,2)", "at": "timestamp", "n": "bigint"}
+    sink = RedisHashSink(URL, "prices", columns, key=["small", "rate", "price", "at"])
+    at = dt.datetime(2024, 5, 6, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    [(*key, _)] = sink.stored([[0.1, 1, Decimal("1.5"), at, 7]])
+    assert sink.hash_name(0.1, 1, Decimal("1.5"), at) == hash_name("prices", key)
+    assert sink.hash_name(0.1, 1, Decimal("1.5"), at).endswith(":1.0:1.50:2024-05-06T00%3A00%3A00.000000Z")
+    with pytest.raises(UsageError, match=r"RedisHashSink: key is .*; a value for each of small, rate, price, at was"):
+        sink.hash_name(0.1)
+    with pytest.raises(UsageError, match="the value 'a' of field 'small' cannot be stored as float"):
+        sink.hash_name("a", 1, 2, at)
 
 
 def test_a_plain_key_is_readable() -> None:

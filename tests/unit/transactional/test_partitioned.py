@@ -145,7 +145,8 @@ def test_another_batch_for_the_same_transaction_is_found_out(
         emit(task, 1, number=1)
     assert str(caught.value) == (
         f"component 'lines', partition 0, transaction 1: {what}; a transactional spout must emit the same batch for "
-        f"the same transaction; for a source that cannot, use an OpaquePartitionedTransactionalSpout"
+        f"the same transaction: if its fields or its format were changed, submit it as it was until the transaction is "
+        f"committed; for a source that cannot, use an OpaquePartitionedTransactionalSpout"
     )
     source.replayed = [1, 2]
     assert emit(task, 1, number=2) == [1, 2], "nothing of the wrong batch is kept"
