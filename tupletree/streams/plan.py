@@ -74,7 +74,7 @@ class Component:
     def can_run(self, one: Operator) -> bool:
         """True if an operator behind one of this component can run in it. See the top for event times."""
         if self.in_source:
-            return one in self.in_source
+            return one in self.in_source or one.kind is Kind.CASE  # a branch runs with all its cases
         is_timed_here = self.is_narrow or one.kind is not Kind.EVENT_TIME
         return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
 
