@@ -93,7 +93,7 @@ class SourceChain:
 class _Narrow:
     """The common part of the bolts of narrow operators: their streams, and their progress in event time.
 
-    ``idle_timeout_ms``: of the event times that elements come with.
+    ``idle_timeouts_ms``: of the components that send their progress in event time.
 
     Attributes:
         end_of_input: to be called when all sources are at their end, so that nothing can be late any more; None if the
@@ -105,9 +105,9 @@ class _Narrow:
     end_of_input: Callable[[], None] | None = None
     _progress: Passing | Newest | None = None
 
-    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
+    def __init__(self, chain: Chain, idle_timeouts_ms: Mapping[str, int | None]) -> None:
         self.chain = chain
-        self.idle_timeout_ms = idle_timeout_ms
+        self.idle_timeouts_ms = idle_timeouts_ms
 
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
@@ -115,7 +115,7 @@ class _Narrow:
     def _follow_time(self, code: Code) -> None:
         """Begin to follow event time, if others wait for it. The code is still to be written."""
         if self.chain.sends_watermarks:
-            self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
+            self._progress = progress_of(self.chain, code, self.context, self.idle_timeouts_ms)
             self.end_of_input = self._end
 
     def _send_progress(self) -> None:
