@@ -17,10 +17,11 @@ from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
 from tupletree.keyed import KeyedProcess
+from tupletree.streams.async_head import AsyncHead
 from tupletree.streams.checks import check_times, settling
 from tupletree.streams.elements import second
 from tupletree.streams.graph import Kind, Operator
-from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
+from tupletree.streams.heads import AggregateBolt, UpdateStateBolt
 from tupletree.streams.history import ParquetHistory
 from tupletree.streams.history_rules import history_settings
 from tupletree.streams.layout import Layout, guarded_annotation, item_annotation, record_of, return_annotation
