@@ -73,6 +73,11 @@ def spout_of(source: object) -> Spout:
         raise UsageError(
             f"source takes a spout, a generator function or a list, not {source!r}: for files, write FileSpout(…)"
         )
+    if isinstance(source, set | frozenset):
+        raise UsageError(
+            "source takes what has an order, as it goes on after a crash where it was, and the order of a set is "
+            "another one in each process: write sorted(…)"
+        )
     if isinstance(source, Iterable):
         return ElementSpout(source, _record_of(source))
     if inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source):

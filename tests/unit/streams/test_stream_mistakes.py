@@ -223,6 +223,7 @@ def test_fields_of_a_subclass_do_not_get_lost_on_the_way() -> None:
 SOURCES: dict[str, tuple[Any, str]] = {
     "arguments": (lambda path: [path], r"source calls .*<lambda> with no argument, and it takes \(path\)"),
     "async": (awaited, "source calls its function and does not await it: write it without async"),
+    "a set": ({"a", "b"}, r"the order of a set is another one in each process: write sorted\(…\)"),
     "a path": ("corpus.txt", r"not 'corpus.txt': for files, write FileSpout\(…\)"),
 }
 
