@@ -212,7 +212,8 @@ class StreamBuilder:
     ) -> None:
         """Run the program in threads of this process, until its sources are at their end, or for ``seconds``.
 
-        ``seconds``: 0 for no limit but Ctrl-C, after which this method returns. ``conf``: settings of the topology.
+        ``seconds``: 0 for no limit but Ctrl-C, after which this method returns. A run that the default has cut off says
+        so on standard error. ``conf``: settings of the topology.
 
         Raises:
             UsageError, TopologyError: as ``topology``.

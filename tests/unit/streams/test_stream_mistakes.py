@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -17,7 +18,7 @@ from tupletree.connectors.files import FileSpout
 from tupletree.connectors.formats import Json
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import TaskFailedError, TupletreeError, UsageError
-from tupletree.streams import Stream, StreamBuilder
+from tupletree.streams import Stream, StreamBuilder, local_run
 
 HEAD = """from tupletree.streams import StreamBuilder
 builder = StreamBuilder()
@@ -175,6 +176,19 @@ def test_a_run_that_its_default_time_cuts_off_says_so(
     assert main(["local", str(tmp_path / "endless.py"), "--seconds", "0.5"]) == 0
     assert "stopped" not in capsys.readouterr().err
     assert "stopped" not in local("numbers.print()\nbuilder.topology()")[2]
+
+
+def test_a_program_that_the_default_time_cuts_off_says_so(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local_run, "DEFAULT_S", 1)
+    numbers: Stream[int] = StreamBuilder().source(count)
+    assert numbers.collect(3, seconds=1) == [0, 1, 2]
+    assert StreamBuilder().source([1]).collect(3, seconds=1) == [1]
+    StreamBuilder().source(count).builder.run_local(seconds=0.5)
+    assert capfd.readouterr().err == ""
+    StreamBuilder().source(count).builder.run_local(seconds=1)
+    assert capfd.readouterr().err == "stopped after 1 s, before the end of all sources; seconds=0 goes on until then\n"
 
 
 def test_none_of_a_function_means_that_nothing_is_there_yet() -> None:
