@@ -293,6 +293,8 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
                 f"exactly_once has no use for the retry of source '{component.id}': an element that fails takes the "
                 f"program back to its last checkpoint; catch the error in the function that meets it"
             )
+        if isinstance(part, Part) and part.hindrance:
+            raise UsageError(f"exactly_once cannot hold: '{component.id}', {part.hindrance}")
         if isinstance(part, Part) and part.settles is False:
             raise UsageError(
                 f"exactly_once cannot hold: sink '{component.id}' cannot write with a checkpoint; {part.instead}, or "

@@ -29,6 +29,7 @@ from tupletree.streams.parts import LATE, Part
 from tupletree.streams.printing import Printer, Row
 from tupletree.streams.sources import check_arguments, layout_of, row_type
 from tupletree.streams.steps import Fold
+from tupletree.windows import WindowedBolt
 
 COUNT: Final = Fold(None, None, None, is_count=True)
 SUM: Final = Fold(None, None, None)
@@ -267,8 +268,19 @@ def _part_of(parent: Operator, bolt: Any) -> Part:
             late_stream=late_stream,
             is_stateful=True,
         )
-    is_stateful = isinstance(bolt, StatefulBolt)
-    return Part(lambda edges, chain, exact: bolt, by_key=parent.layout.has_key, is_stateful=is_stateful)
+    return Part(
+        lambda edges, chain, exact: bolt,
+        by_key=parent.layout.has_key,
+        is_stateful=isinstance(bolt, StatefulBolt),
+        hindrance=_hindrance(bolt) if isinstance(bolt, WindowedBolt) else "",
+    )
+
+
+def _hindrance(bolt: WindowedBolt) -> str:
+    return (
+        f"a {type(bolt).__name__}, holds the tuples of its windows, for which a checkpoint would wait; use window(…), "
+        f"a KeyedWindow, or at_least_once"
+    )
 
 
 def check_function(title: str, function: Any, count: int = 1) -> None:
