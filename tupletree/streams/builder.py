@@ -146,7 +146,8 @@ class StreamBuilder:
         ``guarantee``: what is kept when a process dies or a message fails.
 
         *   ``at_most_once``: an element that is lost is not processed again. Without states.
-        *   ``at_least_once``: each element takes effect, possibly more than once, also on states.
+        *   ``at_least_once``: each element takes effect, possibly more than once, also on states. Not guaranteed of
+            windows and joins in event time: an element that is processed again can be late by then.
         *   ``exactly_once``: each element takes effect on states, and on sinks, exactly once, by aligned checkpoints.
             Every source must be able to go back to a position, and every sink to write with a checkpoint.
 
