@@ -335,6 +335,14 @@ def test_of_two_event_times_the_last_one_counts() -> None:
     assert windows(counted) == [("key", start, start + 1_000, 500) for start in range(0, 20_000, 1_000)]
 
 
+def test_an_operator_may_have_the_name_of_the_stream_of_progress() -> None:
+    elements = clicks(StreamBuilder(), CLICKS)
+    counts = elements.window(Tumbling(10 * MS)).count()
+    sums = elements.map(lambda click: click.page).sum(name="watermarks")
+    assert len(windows(counts)) == 5
+    assert dict(collected(sums)) == {"ann": 4, "bob": 1}
+
+
 def growing() -> Iterator[int | None]:
     """Yield numbers, and then nothing for good: the source is not at its end."""
     yield from range(100)
