@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tupletree._log import event
@@ -113,6 +114,7 @@ class KeyedProcess(BasicStatefulBolt):
 
     is_divisible = True
     _follows_tuples: bool = True  # tuples raise the watermark; otherwise only ``advance`` does
+    _idle_timeouts_ms: Mapping[str, int | None] = MappingProxyType({})  # of senders that have others than idle_timeout
     _late_parts: Sequence[str] | None = None  # late tuples are emitted as these fields of theirs; None: as one dict
     _late_remedy: str = "raise max_lag, or name a late_stream"
     _progress: Progress | None = None
@@ -156,7 +158,7 @@ class KeyedProcess(BasicStatefulBolt):
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         super().init_state(state)
         settings = KeyedSettings.of(self.context.component_id, self)
-        progress = Progress(settings, self._senders(), self._now_ms())
+        progress = Progress(settings, self._senders(), self._now_ms(), self._idle_timeouts_ms)
         progress.restore(state)
         self._progress = progress
         self._settings = settings

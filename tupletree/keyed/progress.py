@@ -21,6 +21,7 @@ from __future__ import annotations  # pure
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from tupletree.errors import UsageError
@@ -81,18 +82,26 @@ def merge_progress(stored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 class Progress:
     """Watermark, timers and expiries of one task. Times are whole milliseconds.
 
-    ``senders``: the sending tasks by their ids. ``now_ms``: the processing time.
+    ``senders``: the sending tasks by their ids. ``now_ms``: the processing time. ``timeouts_ms``: the idle timeouts of
+    sending components that have one of their own.
 
     Attributes:
         events, processing: the timers in event time and in processing time.
         expiries: with a time to live, one timer per key that has a value.
     """
 
-    def __init__(self, settings: KeyedSettings, senders: Mapping[int, Sender], now_ms: int) -> None:
+    def __init__(
+        self,
+        settings: KeyedSettings,
+        senders: Mapping[int, Sender],
+        now_ms: int,
+        timeouts_ms: Mapping[str, int | None] = MappingProxyType({}),
+    ) -> None:
         self.events = TimerQueue()
         self.processing = TimerQueue()
         self.expiries = TimerQueue()
-        self.watermark = Watermark(senders, settings.max_lag_ms, settings.idle_timeout_ms, now_ms)
+        own_ms = {task: timeouts_ms[one] for task, (one, _) in senders.items() if one in timeouts_ms}
+        self.watermark = Watermark(senders, settings.max_lag_ms, settings.idle_timeout_ms, now_ms, own_ms)
         self._ttl_ms = settings.ttl_ms
         self._written_ms: dict[Hashable, int] = {}  # with a time to live: when the value of each key was assigned last
         self._rewritten: set[Hashable] = set()  # keys of _written_ms that changed since the last save

@@ -7,14 +7,15 @@ exists once every sender has brought a tuple, and never goes back.
 A silent sender holds the watermark back. With an idle timeout, a sender that has brought nothing for that long is
 *idle*, and only the bounds of the others count. If all senders are idle, the largest bound is the watermark, so that
 the result does not depend on the order in which they fell silent. A sender that brings a tuple is not idle any more;
-its tuples can be late then. A sender that says so itself is idle at once, with or without a timeout: it is *absent*
-until it says otherwise.
+its tuples can be late then. Senders may have timeouts of their own, or none. A sender that says so itself is idle at
+once, with or without a timeout: it is *absent* until it says otherwise.
 """
 
 from __future__ import annotations  # pure
 
 import math
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 BEFORE_ALL: Final = -(1 << 62)
@@ -34,7 +35,8 @@ class Watermark:
     """The watermark of one task over its sending tasks. Times are whole milliseconds.
 
     ``senders``: the tasks that can send; tasks that are not among them are added when they bring a tuple.
-    ``now_ms``: the processing time, from which silence is counted.
+    ``now_ms``: the processing time, from which silence is counted. ``timeouts_ms``: the idle timeouts of senders that
+    have one of their own, or None of those that are never idle; that of the others is ``idle_timeout_ms``.
 
     Attributes:
         value: the watermark, or BEFORE_ALL.
@@ -43,6 +45,7 @@ class Watermark:
 
     __slots__ = (
         "_absent",
+        "_has_timeouts",
         "_heard",
         "_idle",
         "_idle_timeout_ms",
@@ -51,15 +54,25 @@ class Watermark:
         "_silent_ms",
         "_slowest",
         "_ticked_ms",
+        "_timeouts_ms",
         "newest",
         "value",
     )
 
-    def __init__(self, senders: Iterable[int], max_lag_ms: int, idle_timeout_ms: int | None, now_ms: int) -> None:
+    def __init__(
+        self,
+        senders: Iterable[int],
+        max_lag_ms: int,
+        idle_timeout_ms: int | None,
+        now_ms: int,
+        timeouts_ms: Mapping[int, int | None] = MappingProxyType({}),
+    ) -> None:
         self.value = BEFORE_ALL
         self.newest: dict[int, int] = {}
         self._max_lag_ms = max_lag_ms
         self._idle_timeout_ms = idle_timeout_ms
+        self._timeouts_ms = timeouts_ms
+        self._has_timeouts = any(timeout_ms is not None for timeout_ms in (idle_timeout_ms, *timeouts_ms.values()))
         self._silent_ms = dict.fromkeys(senders, 0)  # at the last tick
         self._ticked_ms = now_ms
         self._heard: set[int] = set()  # senders of tuples since the last tick
@@ -101,7 +114,7 @@ class Watermark:
 
     def alive(self, sender: int) -> None:
         """Record that a sender is not silent."""
-        if self._idle_timeout_ms is not None:
+        if self._has_timeouts:
             self._heard.add(sender)
             if sender in self._idle:
                 self._idle.discard(sender)
@@ -109,7 +122,7 @@ class Watermark:
 
     def came(self, sender: int, at_ms: int) -> None:
         """Record a tuple, late or not, and raise the watermark if the tuple allows it."""
-        if self._idle_timeout_ms is not None:
+        if self._has_timeouts:
             self.alive(sender)
         newest = self.newest.get(sender)
         if newest is None:
@@ -128,16 +141,19 @@ class Watermark:
         A task that itself stood still cannot know who was silent meanwhile: no more than half of the idle timeout is
         counted between two ticks.
         """
-        timeout_ms = self._idle_timeout_ms
-        if timeout_ms is None:
+        if not self._has_timeouts:
             return
-        elapsed_ms = min(now_ms - self._ticked_ms, max(1, timeout_ms // 2))
-        self._ticked_ms = now_ms
-        silent_ms = self._silent_ms
-        for sender in silent_ms:
-            silent_ms[sender] = 0 if sender in self._heard else silent_ms[sender] + elapsed_ms
+        elapsed_ms, self._ticked_ms = now_ms - self._ticked_ms, now_ms
+        idle = set()
+        for sender, silent_ms in self._silent_ms.items():
+            timeout_ms = self._timeouts_ms.get(sender, self._idle_timeout_ms)
+            if timeout_ms is None:
+                continue
+            counted_ms = min(elapsed_ms, max(1, timeout_ms // 2))
+            silence_ms = self._silent_ms[sender] = 0 if sender in self._heard else silent_ms + counted_ms
+            if silence_ms >= timeout_ms:
+                idle.add(sender)
         self._heard.clear()
-        idle = {sender for sender, silence_ms in silent_ms.items() if silence_ms >= timeout_ms}
         if idle != self._idle:
             self._idle = idle
             self._raise()

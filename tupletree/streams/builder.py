@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overload
 
 from tupletree import _pickling
@@ -28,8 +28,8 @@ from tupletree.streams.plan import Component, Plan
 from tupletree.streams.sources import default_name, layout_of, pipeline_spout, spout_of
 from tupletree.streams.steps import Chain
 from tupletree.streams.stream import Stream
-from tupletree.streams.timed_heads import with_late
-from tupletree.streams.timed_operators import idle_timeout_ms
+from tupletree.streams.timed_heads import Timed, with_late
+from tupletree.streams.timed_operators import idle_timeout_ms, idle_timeouts_ms
 from tupletree.streams.watermarks import FIELDS, WATERMARKS
 from tupletree.topology import BoltDeclarer, Topology, TopologyBuilder
 
@@ -146,7 +146,8 @@ class StreamBuilder:
         ``guarantee``: what is kept when a process dies or a message fails.
 
         *   ``at_most_once``: an element that is lost is not processed again. Without states.
-        *   ``at_least_once``: each element takes effect, possibly more than once, also on states.
+        *   ``at_least_once``: each element takes effect, possibly more than once, also on states. Not guaranteed of
+            windows and joins in event time: an element that is processed again can be late by then.
         *   ``exactly_once``: each element takes effect on states, and on sinks, exactly once, by aligned checkpoints.
             Every source must be able to go back to a position, and every sink to write with a checkpoint.
 
@@ -164,8 +165,9 @@ class StreamBuilder:
             register(record)  # so that its objects travel, also inside of others, and are stored in states
         builder = TopologyBuilder()
         try:
+            by_id = {component.id: component for component in plan.components}
             for component in plan.components:
-                _add(builder, component, guarantee == "exactly_once")
+                _add(builder, component, guarantee == "exactly_once", idle_timeouts_ms(component, by_id))
             topology = builder.create_topology()
         except TopologyError as error:
             _refuse_unpicklable(plan, error)
@@ -211,7 +213,8 @@ class StreamBuilder:
     ) -> None:
         """Run the program in threads of this process, until its sources are at their end, or for ``seconds``.
 
-        ``seconds``: 0 for no limit but Ctrl-C, after which this method returns. ``conf``: settings of the topology.
+        ``seconds``: 0 for no limit but Ctrl-C, after which this method returns. A run that the default has cut off says
+        so on standard error. ``conf``: settings of the topology.
 
         Raises:
             UsageError, TopologyError: as ``topology``.
@@ -291,6 +294,8 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
                 f"exactly_once has no use for the retry of source '{component.id}': an element that fails takes the "
                 f"program back to its last checkpoint; catch the error in the function that meets it"
             )
+        if isinstance(part, Part) and part.hindrance:
+            raise UsageError(f"exactly_once cannot hold: '{component.id}', {part.hindrance}")
         if isinstance(part, Part) and part.settles is False:
             raise UsageError(
                 f"exactly_once cannot hold: sink '{component.id}' cannot write with a checkpoint; {part.instead}, or "
@@ -298,8 +303,8 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
             )
 
 
-def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None:
-    """Add a component to a topology."""
+def _add(builder: TopologyBuilder, component: Component, is_exact: bool, timeouts_ms: Mapping[str, int | None]) -> None:
+    """Add a component to a topology. ``timeouts_ms``: the idle timeouts of those that send it their progress."""
     head, chain = component.head, component.chain or Chain(component.head.layout, ())
     if head.kind is Kind.SOURCE and not component.is_narrow:
         given: Spout = head.argument
@@ -315,10 +320,11 @@ def _add(builder: TopologyBuilder, component: Component, is_exact: bool) -> None
             spout.set_retry(head.settings["retry"])
         return
     if component.is_narrow:
-        idle_ms = idle_timeout_ms(head) if chain.layout.has_time else None
-        bolt: Any = CombiningBolt(chain, idle_ms) if component.combines else NarrowBolt(chain, idle_ms)
+        bolt: Any = CombiningBolt(chain, timeouts_ms) if component.combines else NarrowBolt(chain, timeouts_ms)
     else:
         bolt = head.argument.make(component.inputs, chain, is_exact)
+        if isinstance(bolt, Timed):
+            bolt._idle_timeouts_ms = timeouts_ms
         if component.late is not None:
             bolt = with_late(bolt, head.argument.late_stream, component.late)
     declarer = builder.set_bolt(component.id, bolt, component.parallelism)

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from tupletree.keyed.progress import PLAIN
 from tupletree.keyed.settings import MAX_EVENT_TIME_MS
-from tupletree.streams.elements import check_results, checked_key, milliseconds
+from tupletree.streams.elements import check_record, check_results, checked_key, milliseconds
 from tupletree.streams.graph import Kind
 from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Combine, Emit, Fold, Next, Step, emits_of, gives_other_times
@@ -73,6 +73,7 @@ class Code:
         self.names: dict[str, Any] = {
             "plain": PLAIN,
             "checked_key": checked_key,
+            "check_record": check_record,
             "check_results": check_results,
             "ms": milliseconds,
             **names,
@@ -107,6 +108,10 @@ class Code:
             return
         for one in steps:
             if isinstance(one, Emit):
+                if one.layout.has_value and one.layout.is_dataclass:
+                    record = self.name("r", one.layout.record)
+                    self.add(depth, f"if type({at.value}) is not {record}:")
+                    self.add(depth + 1, f"check_record({record}, {at.value})")
                 self.add(depth, self.emits[one.stream].format(row=row_text(one.layout, at)))
             elif isinstance(one, Combine):
                 self._combine(one, at, depth)

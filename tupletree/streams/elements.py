@@ -39,6 +39,22 @@ def check_results(function: Any, results: Any) -> None:
     ) from None
 
 
+def check_record(record: Any, element: Any) -> None:
+    """Check an element of another type than the dataclass by whose fields it is to travel.
+
+    Raises:
+        TypeError: it is of a subclass with more fields, which would get lost.
+    """
+    more = sorted(getattr(element, "__dataclass_fields__", {}).keys() - record.__dataclass_fields__.keys())
+    if more and isinstance(element, record):
+        found = type(element).__name__
+        raise TypeError(
+            f"an element is a {found}, and an annotation says {record.__name__}, which has no {', '.join(more)}: "
+            f"annotate with {found}; or, for elements of several classes, with their union, and mark each with "
+            f"@tupletree.value"
+        )
+
+
 def _title(function: Any) -> str:
     """Return the name of a function, and where it is if that is known."""
     name = getattr(function, "__name__", "") or repr(function)

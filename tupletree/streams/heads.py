@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._chained import Emit, Row
-from tupletree.async_bolt import AsyncBolt
 from tupletree.collector import BasicCollector, BoltCollector
 from tupletree.component import RAISE_FAILED, BasicBolt, Bolt, StatefulBolt, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException
@@ -22,7 +21,6 @@ from tupletree.streams.code import ARGUMENTS, At, Code, counted_texts, folded_te
 from tupletree.streams.edges import Edge
 from tupletree.streams.elements import ATOMS, check_pair, own_copy, second
 from tupletree.streams.history import ParquetHistory, forget_share
-from tupletree.streams.layout import Layout
 from tupletree.streams.steps import Chain, Fold, passes_on
 from tupletree.streams.watermarks import CONF, ENDING, FIELDS, WATERMARKS, Newest, Passing, progress_of
 from tupletree.tuples import Tuple
@@ -93,7 +91,7 @@ class SourceChain:
 class _Narrow:
     """The common part of the bolts of narrow operators: their streams, and their progress in event time.
 
-    ``idle_timeout_ms``: of the event times that elements come with.
+    ``idle_timeouts_ms``: of the components that send their progress in event time.
 
     Attributes:
         end_of_input: to be called when all sources are at their end, so that nothing can be late any more; None if the
@@ -105,9 +103,9 @@ class _Narrow:
     end_of_input: Callable[[], None] | None = None
     _progress: Passing | Newest | None = None
 
-    def __init__(self, chain: Chain, idle_timeout_ms: int | None = None) -> None:
+    def __init__(self, chain: Chain, idle_timeouts_ms: Mapping[str, int | None]) -> None:
         self.chain = chain
-        self.idle_timeout_ms = idle_timeout_ms
+        self.idle_timeouts_ms = idle_timeouts_ms
 
     def declare_output_fields(self, declarer: Any) -> None:
         declare(self.chain, declarer)
@@ -115,7 +113,7 @@ class _Narrow:
     def _follow_time(self, code: Code) -> None:
         """Begin to follow event time, if others wait for it. The code is still to be written."""
         if self.chain.sends_watermarks:
-            self._progress = progress_of(self.chain, code, self.context, self.idle_timeout_ms)
+            self._progress = progress_of(self.chain, code, self.context, self.idle_timeouts_ms)
             self.end_of_input = self._end
 
     def _send_progress(self) -> None:
@@ -335,40 +333,6 @@ class UpdateStateBolt(KeyedHead):
         code.add(4, f"delete({at.key})")
         code.add(3, "else:")
         code.add(4, f"put({at.key}, own_copy(s) if s is v else s)")  # the function may change its state
-
-
-class AsyncHead(AsyncBolt):
-    """Awaits a function for each element, and hands the result on."""
-
-    def __init__(
-        self, function: Callable[[Any], Any], settings: Mapping[str, Any], edges: Sequence[Edge], chain: Chain
-    ) -> None:
-        vars(self).update(settings)
-        self.function = function
-        self.layout = edges[0].layout
-        self.chain = chain
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declare(self.chain, declarer)
-
-    def setup(self) -> None:
-        self._read = reader(self.layout, self.context.component_id)
-        code = Code(basic_emits(self.chain), emit=self.collector.emit)
-        self._follow = follower(self.chain, code, self.context.component_id)
-
-    async def execute(self, tup: Tuple) -> None:
-        key, time, value = self._read(tup)
-        self._follow(key, time, await self.function(value))
-
-
-def reader(layout: Layout, title: str) -> Callable[[Tuple], tuple[Any, Any, Any]]:
-    """Return a function that takes key, event time and element from a tuple; None for what there is not."""
-    code = Code({})
-    code.add(0, "def run(a):")
-    at = read(code, layout, 1)
-    code.add(1, f"return {at.key}, {at.time}, {at.value}")
-    run: Callable[[Tuple], tuple[Any, Any, Any]] = code.compiled(title)
-    return run
 
 
 @contextlib.contextmanager

@@ -19,6 +19,9 @@ SETTINGS: Final = {"topology.state.checkpoint.interval.ms": 100}
 NAME: Final = "program"
 """The name of the topology in its LocalCluster."""
 
+DEFAULT_S: Final = 20
+"""The time after which ``run_local`` and ``collect`` end a run that names none."""
+
 MAX_ERRORS: Final = 20
 """The most different errors that are printed while a program runs here."""
 
@@ -78,7 +81,7 @@ def run(
     have. To process the results of one component may take ``seconds`` again, and at least ten.
 
     ``watch``: called several times per second, and at the end of the sources. The default prints errors that components
-    report to standard error.
+    report to standard error, and says there if ``DEFAULT_S`` have cut the run off.
 
     Raises:
         TaskFailedError: a component raised.
@@ -99,6 +102,9 @@ def run(
         if cluster.is_at_end(NAME) and not is_over():
             cluster.finish(NAME, max(10, seconds or float("inf")))
             watch(cluster)
+        elif watch is printed and seconds == DEFAULT_S and not is_over():
+            text = f"stopped after {seconds:g} s, before the end of all sources; seconds=0 goes on until then"
+            print(text, file=sys.stderr, flush=True)
     printed.end()
 
 

@@ -17,10 +17,11 @@ from tupletree.connectors.row_sinks import RowSinkBolt
 from tupletree.connectors.transactional_sink import TransactionalSink
 from tupletree.errors import UsageError
 from tupletree.keyed import KeyedProcess
+from tupletree.streams.async_head import AsyncHead
 from tupletree.streams.checks import check_times, settling
 from tupletree.streams.elements import second
 from tupletree.streams.graph import Kind, Operator
-from tupletree.streams.heads import AggregateBolt, AsyncHead, UpdateStateBolt
+from tupletree.streams.heads import AggregateBolt, UpdateStateBolt
 from tupletree.streams.history import ParquetHistory
 from tupletree.streams.history_rules import history_settings
 from tupletree.streams.layout import Layout, guarded_annotation, item_annotation, record_of, return_annotation
@@ -28,6 +29,7 @@ from tupletree.streams.parts import LATE, Part
 from tupletree.streams.printing import Printer, Row
 from tupletree.streams.sources import check_arguments, layout_of, row_type
 from tupletree.streams.steps import Fold
+from tupletree.windows import WindowedBolt
 
 COUNT: Final = Fold(None, None, None, is_count=True)
 SUM: Final = Fold(None, None, None)
@@ -266,8 +268,19 @@ def _part_of(parent: Operator, bolt: Any) -> Part:
             late_stream=late_stream,
             is_stateful=True,
         )
-    is_stateful = isinstance(bolt, StatefulBolt)
-    return Part(lambda edges, chain, exact: bolt, by_key=parent.layout.has_key, is_stateful=is_stateful)
+    return Part(
+        lambda edges, chain, exact: bolt,
+        by_key=parent.layout.has_key,
+        is_stateful=isinstance(bolt, StatefulBolt),
+        hindrance=_hindrance(bolt) if isinstance(bolt, WindowedBolt) else "",
+    )
+
+
+def _hindrance(bolt: WindowedBolt) -> str:
+    return (
+        f"a {type(bolt).__name__}, holds the tuples of its windows, for which a checkpoint would wait; use window(…), "
+        f"a KeyedWindow, or at_least_once"
+    )
 
 
 def check_function(title: str, function: Any, count: int = 1) -> None:

@@ -30,6 +30,7 @@ class Part:
         is_stateful: it has a state, which must keep its name.
         settles: what it writes to other systems is settled with a checkpoint; None: it writes nothing that we know of.
         instead: what to use if it must be settled and is not.
+        hindrance: why it cannot take part in aligned checkpoints; "" if it can.
     """
 
     make: Callable[[Sequence[Edge], Chain, bool], Any]
@@ -44,3 +45,4 @@ class Part:
     is_stateful: bool = False
     settles: bool | None = None
     instead: str = ""
+    hindrance: str = ""

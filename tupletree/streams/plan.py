@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tupletree.errors import UsageError
+from tupletree.outputs import PROGRESS_STREAM
 from tupletree.streams.edges import Edge
 from tupletree.streams.graph import Kind, Operator
 from tupletree.streams.layout import Layout
@@ -74,7 +75,7 @@ class Component:
     def can_run(self, one: Operator) -> bool:
         """True if an operator behind one of this component can run in it. See the top for event times."""
         if self.in_source:
-            return one in self.in_source
+            return one in self.in_source or one.kind is Kind.CASE  # a branch runs with all its cases
         is_timed_here = self.is_narrow or one.kind is not Kind.EVENT_TIME
         return one.is_narrow and is_timed_here and one.parallelism in (None, self.parallelism)
 
@@ -102,8 +103,8 @@ class Component:
     def stream(self, one: tuple[Operator, Layout], name: str) -> str:
         """Return the stream of an output, of an operator or for one, in a layout. The first is the default stream."""
         if one not in self.streams:
-            taken = self.streams.values()
-            name = DEFAULT if not taken else name if name not in taken else f"{name}-{len(taken)}"
+            taken = [*self.streams.values(), PROGRESS_STREAM]
+            name = DEFAULT if not self.streams else name if name not in taken else f"{name}-{len(taken)}"
             self.streams[one] = name
         return self.streams[one]
 

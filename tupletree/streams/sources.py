@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import typing
@@ -15,6 +16,7 @@ from tupletree.errors import UsageError
 from tupletree.function_components import FunctionSpout
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
 from tupletree.reliable_spout import ReliableSpout
+from tupletree.streams.elements import check_record
 from tupletree.streams.layout import VALUE, Layout, item_annotation, record_of
 from tupletree.tuples import record_fields
 
@@ -39,9 +41,16 @@ class ElementSpout(ReliableSpout):
         elements = self.elements()
         if not isinstance(elements, Iterable):
             raise UsageError(f"the function of a source must yield its elements, or return a list, not {elements!r}")
+        if dataclasses.is_dataclass(self.record):
+            return map(self._checked, elements)
         if self.record is not None:
             return iter(elements)
         return (None if element is None else [element] for element in elements)
+
+    def _checked(self, element: Any) -> Any:
+        if type(element) is not self.record and element is not None:
+            check_record(self.record, element)
+        return element
 
 
 def spout_of(source: object) -> Spout:
@@ -63,6 +72,11 @@ def spout_of(source: object) -> Spout:
     if isinstance(source, str | bytes):
         raise UsageError(
             f"source takes a spout, a generator function or a list, not {source!r}: for files, write FileSpout(…)"
+        )
+    if isinstance(source, set | frozenset):
+        raise UsageError(
+            "source takes what has an order, as it goes on after a crash where it was, and the order of a set is "
+            "another one in each process: write sorted(…)"
         )
     if isinstance(source, Iterable):
         return ElementSpout(source, _record_of(source))

@@ -45,7 +45,7 @@ class Windowed(NamedTuple, Generic[V]):
     timing: str = "on_time"
 
 
-class _Timed(KeyedProcess):
+class Timed(KeyedProcess):
     """A KeyedProcess that hears of the progress of its senders, sends its own, and hands its results on."""
 
     key = KEY
@@ -107,7 +107,7 @@ class _Timed(KeyedProcess):
             self.collector.emit([ABSENT if is_alone else ALIVE], stream=WATERMARKS)
 
 
-class WindowHead(_Timed, KeyedWindow):
+class WindowHead(Timed, KeyedWindow):
     """Windows per key, of which each result is handed on as a Windowed. Without ``merge``.
 
     Attributes:
@@ -166,7 +166,7 @@ class MergingWindowHead(WindowHead):
         return [fold.merge(first[0], second[0])] if first and second else first or second
 
 
-class IntervalHead(_Timed, IntervalJoin):
+class IntervalHead(Timed, IntervalJoin):
     """A join of two streams, of which each result is handed on."""
 
     event_time = TIME
@@ -193,7 +193,7 @@ class IntervalHead(_Timed, IntervalJoin):
         self._follow(self._access.key, time, result)
 
 
-class TableHead(_Timed, TableJoin):
+class TableHead(Timed, TableJoin):
     """A join of a stream with a table, of which each result is handed on. None in the table removes the key's row."""
 
     def __init__(
@@ -237,7 +237,7 @@ def with_late(bolt: KeyedProcess, stream: str, layout: Layout) -> KeyedProcess:
     bolt = copy.copy(bolt)
     bolt.late_stream = stream
     bolt._late_parts = layout.fields
-    if isinstance(bolt, _Timed):
+    if isinstance(bolt, Timed):
         bolt.late = layout
     return bolt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tupletree.errors import UsageError
@@ -16,6 +16,7 @@ from tupletree.streams.history_rules import check_table_history, history_setting
 from tupletree.streams.layout import TIME, Layout, record_of, return_annotation
 from tupletree.streams.operators import check_fold, check_function
 from tupletree.streams.parts import LATE, Part
+from tupletree.streams.plan import Component
 from tupletree.streams.program import Emission
 from tupletree.streams.steps import Fold
 from tupletree.streams.timed_heads import IntervalHead, MergingWindowHead, TableHead, Windowed, WindowHead
@@ -154,9 +155,7 @@ def _check_two(title: str, parents: Sequence[Operator], function: Any) -> None:
 
 def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
     """Return ``max_lag`` and ``idle_timeout`` for elements of several streams: the most patient of each."""
-    found: list[Mapping[str, Any]] = []
-    for parent in parents:
-        _collect_times(parent, found)
+    found = [one.settings for parent in parents for one in _event_times(parent)]
     timeouts = [one["idle_timeout"] for one in found]
     return {
         "max_lag": max(one["max_lag"] for one in found),
@@ -164,16 +163,31 @@ def time_settings(parents: Sequence[Operator]) -> dict[str, Any]:
     }
 
 
-def idle_timeout_ms(one: Operator) -> int | None:
-    """Return the idle timeout of elements that have event times, in milliseconds."""
-    timeout: dt.timedelta | None = time_settings([one])["idle_timeout"]
+def idle_timeout_ms(*operators: Operator) -> int | None:
+    """Return the idle timeout of elements of operators, which have event times, in milliseconds."""
+    timeout: dt.timedelta | None = time_settings(operators)["idle_timeout"]
     return None if timeout is None else round(timeout / dt.timedelta(milliseconds=1))
 
 
-def _collect_times(one: Operator, found: list[Mapping[str, Any]]) -> None:
+def idle_timeouts_ms(component: Component, components: Mapping[str, Component]) -> dict[str, int | None]:
+    """Return the idle timeouts of the components that send one their progress, each by its own event times.
+
+    ``components``: all of them, by id.
+    """
+    parents = [component.head] if component.is_narrow else component.head.parents
+    times = [one for parent in parents for one in _event_times(parent)]
+    found: dict[str, int | None] = {}
+    for id in component.watermarks:
+        sender = components[id]
+        found[id] = idle_timeout_ms(*([one for one in times if one in sender.operators] or [sender.head]))
+    return found
+
+
+def _event_times(one: Operator) -> Iterator[Operator]:
+    """Yield the operators that have given the elements of one their times."""
     if one.kind is Kind.EVENT_TIME:
-        found.append(one.settings)
+        yield one
         return
     for parent in one.parents:
-        if parent.layout.has_time or parent.kind is Kind.EVENT_TIME:
-            _collect_times(parent, found)
+        if parent.layout.has_time:
+            yield from _event_times(parent)

@@ -54,11 +54,12 @@ CONF: Final[Mapping[str, Any]] = {"topology.tick.tuple.freq.secs": INTERVAL_S}
 class Passing:
     """The progress of a task whose elements had their times before: the smallest of its senders."""
 
-    def __init__(self, context: TopologyContext, idle_timeout_ms: int | None) -> None:
+    def __init__(self, context: TopologyContext, idle_timeouts_ms: Mapping[str, int | None]) -> None:
         components = {component for component, stream in context.sources if stream == WATERMARKS}
-        senders = [task for component in components for task in context.component_tasks(component)]
+        senders = {task: component for component in components for task in context.component_tasks(component)}
+        own_ms = {task: idle_timeouts_ms.get(component) for task, component in senders.items()}
         self._context = context
-        self._watermark = Watermark(senders, 0, idle_timeout_ms, self._now_ms())
+        self._watermark = Watermark(senders, 0, None, self._now_ms(), own_ms)
         self._was_alone = False
         self._is_alive = False  # a sender has said so
 
@@ -102,10 +103,12 @@ class Passing:
         return int(self._context.clock() * 1000)
 
 
-def progress_of(chain: Chain, code: Code, context: TopologyContext, idle_timeout_ms: int | None) -> Passing | Newest:
+def progress_of(
+    chain: Chain, code: Code, context: TopologyContext, idle_timeouts_ms: Mapping[str, int | None]
+) -> Passing | Newest:
     """Return the progress of a component of narrow operators. Its code is still to be written."""
     if not chain.gives_times:
-        return Passing(context, idle_timeout_ms)
+        return Passing(context, idle_timeouts_ms)
     newest = Newest()
     code.newest = newest.times
     return newest

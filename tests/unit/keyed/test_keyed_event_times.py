@@ -11,6 +11,7 @@ from keyed_driver import Driver
 
 from tupletree import FailedException, KeyedProcess
 from tupletree.keyed import KeyState, Timers
+from tupletree.keyed.watermark import BEFORE_ALL, Watermark
 from tupletree.testing import make_tuple, run_bolt
 from tupletree.tuples import Tuple
 
@@ -165,3 +166,19 @@ def test_a_tuple_without_a_valid_time_or_key_fails_and_the_others_go_on(values: 
     driver.execute(make_tuple({"key": "a", "at": 30, "n": 1}))
     driver.execute(make_tuple({"key": "a", "at": 40, "n": 1}))
     assert driver.take() == [["a", 40, 1]]
+
+
+def test_senders_may_have_idle_timeouts_of_their_own() -> None:
+    watermark = Watermark([1, 2, 3], 0, None, 0, {2: 1_000, 3: 2_000})
+    watermark.came(1, 50)
+    for now_ms in range(500, 2_000, 500):
+        watermark.tick(now_ms)
+        assert watermark.value == BEFORE_ALL  # the third is not idle yet
+    watermark.tick(2_000)
+    assert watermark.value == 50
+    watermark.came(2, 40)
+    watermark.came(1, 90)
+    assert watermark.value == 50  # the second is back, and further behind
+    for now_ms in range(2_500, 9_000, 500):
+        watermark.tick(now_ms)
+    assert watermark.value == 90  # the first has no timeout: it counts, however long it is silent

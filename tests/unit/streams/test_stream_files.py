@@ -97,3 +97,28 @@ def test_a_pattern_without_files_is_reported_until_one_matches(tmp_path: Path, a
         if are_complete:
             cluster.wait_until(lambda: cluster.is_at_end("t"), timeout=60)
         assert len(cluster.errors("t")) == 1
+
+
+@pytest.mark.parametrize("is_timed_first", [True, False])
+def test_one_case_of_a_branch_gives_event_times_and_another_goes_on_elsewhere(
+    files: Path, is_timed_first: bool
+) -> None:
+    """The branch runs in the source, as the way to event times does, and the source runs no flat_map."""
+    builder = StreamBuilder()
+    lines = builder.source(FileSpout(files, are_complete=True), name="lines")
+
+    def is_odd(line: str) -> bool:
+        return int(line.split()[1]) % 2 == 1
+
+    def is_even(line: str) -> bool:
+        return not is_odd(line)
+
+    if is_timed_first:
+        odd, even = lines.branch(is_odd, is_even)
+    else:
+        even, odd = lines.branch(is_even, is_odd)
+    timed = odd.event_time(lambda line: int(line.split()[1]), max_lag=timedelta(seconds=1)).key_by(lambda line: 0)
+    windows = timed.window(Tumbling(timedelta(seconds=1))).count()
+    counts = windows.map(lambda window: window.value).sum().values()
+    numbers = even.flat_map(str.split).filter(str.isdigit).map(int)
+    assert sorted(counts.merge(numbers).collect(1_000, seconds=0)) == sorted([25, *range(0, 50, 2)])

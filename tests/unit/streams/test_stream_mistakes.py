@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -16,7 +18,7 @@ from tupletree.connectors.files import FileSpout
 from tupletree.connectors.formats import Json
 from tupletree.connectors.sqlite import SqliteSink
 from tupletree.errors import TaskFailedError, TupletreeError, UsageError
-from tupletree.streams import Stream, StreamBuilder
+from tupletree.streams import Stream, StreamBuilder, local_run
 
 HEAD = """from tupletree.streams import StreamBuilder
 builder = StreamBuilder()
@@ -176,6 +178,19 @@ def test_a_run_that_its_default_time_cuts_off_says_so(
     assert "stopped" not in local("numbers.print()\nbuilder.topology()")[2]
 
 
+def test_a_program_that_the_default_time_cuts_off_says_so(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(local_run, "DEFAULT_S", 1)
+    numbers: Stream[int] = StreamBuilder().source(count)
+    assert numbers.collect(3, seconds=1) == [0, 1, 2]
+    assert StreamBuilder().source([1]).collect(3, seconds=1) == [1]
+    StreamBuilder().source(count).builder.run_local(seconds=0.5)
+    assert capfd.readouterr().err == ""
+    StreamBuilder().source(count).builder.run_local(seconds=1)
+    assert capfd.readouterr().err == "stopped after 1 s, before the end of all sources; seconds=0 goes on until then\n"
+
+
 def test_none_of_a_function_means_that_nothing_is_there_yet() -> None:
     def source() -> Iterator[int | None]:
         yield from (1, None, 2, None, None, 3)
@@ -192,9 +207,37 @@ async def awaited() -> list[int]:
     return []
 
 
+@dataclass
+class Event:
+    user: str
+
+
+@dataclass
+class Click(Event):
+    page: str
+
+
+def read(line: str) -> Event:
+    return Click(*line.split()) if " " in line else Event(line)
+
+
+def load() -> Iterator[Event]:
+    yield from (Event("bob"), Click("ann", "home"))
+
+
+def test_fields_of_a_subclass_do_not_get_lost_on_the_way() -> None:
+    said = "an element is a Click, and an annotation says Event, which has no page: annotate with Click; or, for "
+    lines = StreamBuilder().source(["bob", "ann home"]).map(read)
+    assert lines.collect(9) == [Event("bob"), Click("ann", "home")]  # they stay where they are
+    for stream in (lines.key_by(lambda event: event.user).latest(), StreamBuilder().source(load)):
+        with pytest.raises(TupletreeError, match=said):
+            stream.collect(9, seconds=60)
+
+
 SOURCES: dict[str, tuple[Any, str]] = {
     "arguments": (lambda path: [path], r"source calls .*<lambda> with no argument, and it takes \(path\)"),
     "async": (awaited, "source calls its function and does not await it: write it without async"),
+    "a set": ({"a", "b"}, r"the order of a set is another one in each process: write sorted\(…\)"),
     "a path": ("corpus.txt", r"not 'corpus.txt': for files, write FileSpout\(…\)"),
 }
 

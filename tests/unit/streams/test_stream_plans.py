@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tupletree import BasicBolt, Spout, Tumbling
+from tupletree import BasicBolt, Spout, Tumbling, WindowedBolt
 from tupletree.backoff import Backoff
 from tupletree.component import BasicCollector
 from tupletree.connectors.files import FileSpout
@@ -20,6 +20,7 @@ from tupletree.errors import UsageError
 from tupletree.streams import Stream, StreamBuilder
 from tupletree.tuples import Tuple
 from tupletree.v1.topology_pb2 import GroupingKind
+from tupletree.windows import Window
 
 SINK = SqliteSink("numbers.db", "numbers", {"number": "int", "double": "int"}, key="number")
 
@@ -182,6 +183,13 @@ class Discard(BasicBolt):
         pass
 
 
+class Pairs(WindowedBolt):
+    outputs = ["count"]
+
+    def execute_window(self, window: Window) -> None:
+        self.collector.emit([len(window)])
+
+
 class Ticks(Spout):
     outputs = ["tick"]
 
@@ -270,6 +278,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a sink in its bolt": (
         lambda: ((s := numbers()).sink(RowSinkBolt(SINK)), s.builder.topology("exactly_once")),
         "cannot write with a checkpoint; pass the sink itself, the SqliteSink, without RowSinkBolt, or at_least_once",
+    ),
+    "windows that hold tuples": (
+        lambda: numbers().process(Pairs().with_tumbling_window(2)).builder.topology("exactly_once"),
+        "exactly_once cannot hold: 'numbers-process', a Pairs, holds the tuples of its windows, for which a checkpoint "
+        r"would wait; use window\(…\), a KeyedWindow, or at_least_once",
     ),
     "columns of a lambda's results": (
         lambda: ((s := numbers()).map(lambda n: (n, 2 * n)).sink(SINK), s.builder.topology()),

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypeIs
 
-from tupletree import BasicBolt, KeyedProcess, spout
+from tupletree import Backoff, BasicBolt, FailedException, KeyedProcess, spout
 from tupletree.component import BasicCollector
+from tupletree.errors import TaskFailedError
 from tupletree.keyed import KeyState, Timers
 from tupletree.streams import KeyedStream, Stream, StreamBuilder, Table
 from tupletree.testing import complete_topology
@@ -199,6 +200,31 @@ def test_functions_are_awaited() -> None:
     assert sorted(collected(stream)) == list(range(110, 300, 10))
     keyed = program(list(range(30)), 1).map_async(later, ordered=True, parallelism=1)
     assert collected(keyed) == list(range(0, 300, 10))
+
+
+def test_what_follows_an_awaited_function_runs_in_the_order_of_its_results_and_once() -> None:
+    awaited: Counter[int] = Counter()
+
+    async def late_ones_first(number: int) -> int:
+        awaited[number] += 1
+        await asyncio.sleep(0.01 * (5 - number))
+        return number
+
+    def once(number: int) -> tuple[int, int]:
+        if number == 2 and awaited[2] == 1:
+            raise FailedException("the first attempt fails")
+        return number, awaited[number]
+
+    def fault(number: int) -> None:
+        raise ZeroDivisionError(f"after {awaited[number]} call")
+
+    def program_of(ordered: bool) -> Stream[int]:
+        return program(list(range(5)), 1).map_async(late_ones_first, ordered=ordered, retry=Backoff(max_attempts=3))
+
+    assert collected(program_of(True)) == list(range(5))
+    assert sorted(collected(program_of(False).map(once))) == [(0, 1), (1, 1), (2, 2), (3, 1), (4, 1)]
+    with pytest.raises(TaskFailedError, match="ZeroDivisionError: after 1 call"):
+        collected(program_of(False).map(fault))
 
 
 def test_elements_keep_their_order_in_one_task() -> None:

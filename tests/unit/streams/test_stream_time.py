@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -333,3 +333,36 @@ def test_of_two_event_times_the_last_one_counts() -> None:
     timed = times.event_time(lambda at: at + END, max_lag=0 * MS).event_time(lambda at: at, max_lag=0 * MS)
     counted = timed.key_by(lambda at: "key").window(Tumbling(1_000 * MS)).count()
     assert windows(counted) == [("key", start, start + 1_000, 500) for start in range(0, 20_000, 1_000)]
+
+
+def test_an_operator_may_have_the_name_of_the_stream_of_progress() -> None:
+    elements = clicks(StreamBuilder(), CLICKS)
+    counts = elements.window(Tumbling(10 * MS)).count()
+    sums = elements.map(lambda click: click.page).sum(name="watermarks")
+    assert len(windows(counts)) == 5
+    assert dict(collected(sums)) == {"ann": 4, "bob": 1}
+
+
+def growing() -> Iterator[int | None]:
+    """Yield numbers, and then nothing for good: the source is not at its end."""
+    yield from range(100)
+    while True:
+        yield None
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("kind", ["join", "table", "merge"])
+def test_a_silent_stream_with_an_idle_timeout_holds_back_no_stream_without(kind: str, parallelism: int) -> None:
+    builder = StreamBuilder(parallelism=parallelism)
+
+    def timed(source: Any, name: str, timeout: timedelta | None) -> KeyedStream[int, int]:
+        times = builder.source(source, name=name).event_time(int, max_lag=0 * MS, idle_timeout=timeout)
+        return times.key_by(lambda number: 0)
+
+    numbers, silent = timed(growing, "numbers", None), timed([0], "silent", 300 * MS)
+    joined: dict[str, Callable[[], Stream[Any]]] = {
+        "join": lambda: numbers.left_join(silent, lambda one, other: one, before=0 * MS, after=MS),
+        "table": lambda: numbers.left_join_table(silent, lambda one, row: one, versioned=True),
+        "merge": lambda: numbers.merge(silent).map(int, parallelism=3).window(Tumbling(MS)).count(),
+    }
+    assert len(joined[kind]().collect(90, seconds=60)) == 90
