@@ -77,7 +77,7 @@ class Verdict:
 
 def unreachable(reason: str) -> Verdict:
     """Return the verdict if no leader could be reached."""
-    return Verdict.of([Fault("down", "nimbus.unreachable", "nimbus", reason, "tupletree version")])
+    return Verdict.of([Fault("down", "nimbus.unreachable", "nimbus", reason, "tupletree doctor")])
 
 
 def judge(

@@ -301,6 +301,7 @@ def test_a_longer_message_timeout_makes_a_longer_patience() -> None:
 def test_who_cannot_be_asked_is_down() -> None:
     found = unreachable("nimbus at h:6627 is not reachable")
     assert (found.status, found.faults[0].sentence) == ("down", "nimbus at h:6627 is not reachable")
+    assert found.faults[0].command == "tupletree doctor"
 
 
 def test_a_component_that_gets_nothing_done_is_a_fault() -> None:
