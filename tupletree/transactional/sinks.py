@@ -21,9 +21,11 @@ class SinkCommitter(BatchBolt, Committer):
     A batch that is committed again finds its note, or, behind an opaque spout, takes back what its earlier attempt has
     written. Group the input by the fields of the key: rows of different tasks have no order.
 
-    ``owner``: the id of the notes; use the transactional id of the topology. If the number of tasks is changed, submit
-    under another transactional id and owner behind an opaque spout: rows of an attempt that failed at the end would
-    stay.
+    ``owner``: the id of the notes; use the transactional id of the topology.
+
+    Change the number of tasks when nothing is in flight. A transaction that some tasks had committed is otherwise
+    written again: twice where rows have no keys, as in files, in Kafka and in tables to which rows are appended; and
+    behind an opaque spout rows of a failed attempt stay. If one was in flight, submit with the number as it was first.
 
     A row that cannot be stored is reported and emitted on the stream ``rejected``, with the reason. A row that the
     system refuses, as by a constraint, fails its batch, which is retried until the system takes the row; the error says
