@@ -53,8 +53,8 @@ class DeadLetterSpout(ReliableSpout):
     A damaged entry of the store, and a letter whose row does not fit ``outputs``, are reported once as an error of the
     spout, and skipped; they stay in the store.
 
-    At least once: with aligned checkpoints, too, a row is emitted again if the worker ends, or the store is away, before
-    the letter is removed. Behind it an ExactlyOnceSinkBolt writes such a row twice, unless a row replaces that of its key.
+    At least once, with aligned checkpoints, too: a row is emitted again if the worker ends before its letter is gone,
+    or if the store is away then. An ExactlyOnceSinkBolt writes it twice, unless it replaces the row of its key.
 
     ``store``: as of DeadLetterBolt.
     ``outputs``: the outputs of the spout that gave the messages up; each row is emitted on its original stream.

@@ -25,7 +25,7 @@ class SinkCommitter(BatchBolt, Committer):
 
     Change the number of tasks when nothing is in flight. A transaction that some tasks had committed is otherwise
     written again: twice where rows have no keys, as in files, in Kafka and in tables to which rows are appended; and
-    behind an opaque spout rows of its failed attempt stay. If one was in flight, submit with the number as it was first.
+    behind an opaque spout rows of a failed attempt stay. If one was in flight, submit with the number as it was first.
 
     A row that cannot be stored is reported and emitted on the stream ``rejected``, with the reason. A row that the
     system refuses, as by a constraint, fails its batch, which is retried until the system takes the row; the error says
