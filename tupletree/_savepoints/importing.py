@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tupletree._csv import csv
 from tupletree._savepoints.csv_cells import form_of
 from tupletree._savepoints.files import encoded_rows, parquet_file
 from tupletree._savepoints.rows import Row
@@ -91,10 +91,7 @@ def _read_csv(path: Path) -> Iterator[Row]:
         except UnicodeDecodeError as error:
             raise UsageError(f"{path} is not a text in UTF-8 after line {reader.line_num}: {error}") from None
         except csv.Error as error:
-            raise UsageError(
-                f"the line after {reader.line_num} of {path} cannot be read: {error}; .jsonl and .parquet files have "
-                f"no such limits"
-            ) from None
+            raise UsageError(f"the line after {reader.line_num} of {path} cannot be read: {error}") from None
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:

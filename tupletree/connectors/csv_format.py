@@ -2,16 +2,14 @@
 
 from __future__ import annotations  # pure
 
-import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tupletree._csv import csv
 from tupletree.connectors.arguments import check, checked_names
 from tupletree.connectors.formats import Format, FormatError, utf8
 from tupletree.tuples import Tuple
-
-csv.field_size_limit(2**31 - 1)  # of this process; by default lines with a value of 128 KiB are refused
 
 
 class Csv(Format):

@@ -258,8 +258,7 @@ def test_what_is_wrong_with_the_table_is_reported_as_that_and_nothing_is_given_u
         connection.execute("ALTER TABLE counts ADD COLUMN count INTEGER")
     wait_until(lambda: counts(path) == dict(ROWS), 30, what="every row is written")
     assert {f"{type(error).__name__}: {error}" for _, error in cluster.errors("words")} == {
-        "ReportedFailedException: table 'counts' exists and has no column 'count': add one of type INTEGER, as in the "
-        "result"
+        "ReportedFailedException: table 'counts' exists and has no column 'count': add one of type INTEGER"
     }
 
 
