@@ -2,17 +2,17 @@
 
 The value of a key is looked up in this order:
 
-    values      decoded values by key, or ABSENT. Contains all keys of ``live`` and ``saved``
+    live        decoded values by key, or ABSENT, that changed since the last prepare_commit
+    values      other decoded values by key, or ABSENT. Contains all keys of ``saved``
     backend     committed values, as bytes
 
-    live        keys changed since the last prepare_commit
     saved       keys that are prepared here and not committed
 
-``prepare_commit`` writes exactly the keys of ``live``. Keys of ``values`` that are neither live nor saved are a cache,
-which is trimmed when it grows too large.
+``prepare_commit`` writes exactly what is in ``live``, and moves it to ``values``. Keys of ``values`` that are not saved
+are a cache, which is trimmed when it grows too large.
 
-A state that was empty when it was opened, and has forgotten nothing since, is *whole*: a key that is missing from
-``values`` does not exist, and the backend need not be read.
+A state that was empty when it was opened, and has forgotten nothing since, is *whole*: a key that is in neither does
+not exist, and the backend need not be read.
 
 Changes prepared by an earlier process are only in the store. A newly opened state reads the previously committed values
 until the framework commits these changes.
@@ -20,7 +20,7 @@ until the framework commits these changes.
 
 from __future__ import annotations  # pure
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -104,15 +104,15 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
         self._backend = backend
         self._cache_entries = cache_entries
         self._is_durable = is_durable
-        self._saved: set[Any] = set()
+        self._saved: Set[Any] = set()
         self._is_inherited = backend.prepared is not None  # an earlier process prepared the changes
 
     def scan(self) -> Iterator[tuple[K, V]]:
         values = self._values
-        changed = self._live | self._saved
-        for key in changed:
-            if values[key] is not ABSENT:
-                yield key, values[key]
+        changed = {key: values[key] for key in self._saved} | self._live
+        for key, value in changed.items():
+            if value is not ABSENT:
+                yield key, value
         for page in self._backend.scan():
             for encoded, data in page:
                 key = decode_value(encoded)
@@ -134,10 +134,11 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
 
     def prepare_commit(self, txid: int) -> None:
         self._check_prepare(txid)
-        values = self._values
-        self._backend.prepare(txid, dict(self._encoded(key, values[key]) for key in self._live))
+        live = self._live
+        self._backend.prepare(txid, dict(self._encoded(key, value) for key, value in live.items()))
         self.prepared = txid
-        self._saved, self._live = self._live, set()
+        self._values.update(live)
+        self._saved, self._live = live.keys(), {}
 
     def _check_prepare(self, txid: int) -> None:
         if self.prepared is not None:
@@ -187,14 +188,13 @@ class BufferedState(ValueBuffer, KeyValueState[K, V]):
         self._is_inherited = False
 
     def _forget_excess(self) -> None:
-        # A key that is both live and saved is subtracted twice. The difference is exact enough to start a cleanup.
-        if len(self._values) - len(self._live) - len(self._saved) > self._cache_entries:
+        if len(self._values) - len(self._saved) > self._cache_entries:
             self._forget_clean(keep=self._cache_entries // 2)
 
     def _forget_clean(self, keep: int) -> None:
         """Forget the values that are also in the store, except the newest ``keep`` of them."""
-        live, saved = self._live, self._saved
-        clean = [key for key in self._values if key not in live and key not in saved]
+        saved = self._saved
+        clean = [key for key in self._values if key not in saved]
         for key in islice(clean, max(0, len(clean) - keep)):
             del self._values[key]
             self._is_whole = False

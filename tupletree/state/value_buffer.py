@@ -14,13 +14,14 @@ ABSENT: Final[Any] = object()
 
 
 class ValueBuffer:
-    """Decoded values by key, or ABSENT, and the keys changed since the last checkpoint. Not thread-safe.
+    """Decoded values by key, or ABSENT, those changed since the last checkpoint apart. Not thread-safe.
 
     Attributes:
         default_factory: as in KeyValueState.
-        _values: the values known here. A key that is not in it is looked up by ``_load``.
-        _live: keys changed since the last prepare_commit.
-        _is_whole: a key that is not in ``_values`` does not exist.
+        _live: the values of keys changed since the last prepare_commit.
+        _values: the values known here of other keys, and outdated ones of keys in ``_live``. A key that is in neither
+            is looked up by ``_load``.
+        _is_whole: a key that is in neither does not exist.
     """
 
     __slots__ = ("_is_whole", "_live", "_namespace", "_values", "default_factory")
@@ -29,7 +30,7 @@ class ValueBuffer:
         self.default_factory: Callable[[], Any] | None = None
         self._namespace = namespace
         self._values: dict[Any, Any] = {}
-        self._live: set[Any] = set()
+        self._live: dict[Any, Any] = {}
         self._is_whole = is_whole
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -46,8 +47,7 @@ class ValueBuffer:
         value = self._find(key)
         if value is not ABSENT:
             amount = value + amount
-        self._values[key] = amount
-        self._live.add(key)
+        self._live[key] = amount
         return amount
 
     def delete(self, key: Any) -> None:
@@ -77,17 +77,18 @@ class ValueBuffer:
         kind = type(key)
         if kind is not str and kind is not int and kind is not bytes:
             check_key(self._namespace, key)
-        value = self._values.get(key)
-        if value is None and key not in self._values:  # a stored None is rare
-            return ABSENT if self._is_whole else self._load(key)
+        value = self._live.get(key)  # what changes often is found by one lookup
+        if value is None and key not in self._live:  # a stored None is rare
+            value = self._values.get(key)
+            if value is None and key not in self._values:
+                return ABSENT if self._is_whole else self._load(key)
         return value
 
     def _change(self, key: Any, value: Any) -> None:
         kind = type(key)
         if kind is not str and kind is not int and kind is not bytes:
             check_key(self._namespace, key)
-        self._values[key] = value
-        self._live.add(key)
+        self._live[key] = value
 
     def _load(self, key: Any) -> Any:
         """Return the committed value of a key that is not in memory, or ABSENT."""

@@ -305,7 +305,7 @@ class AggregateBolt(KeyedHead):
     def _new_value(self, code: Code, is_partial: bool) -> str:
         fold = self.fold
         if is_partial:
-            return f"v if s is missing else {code.name('f', fold.merge)}(s, v)"
+            return f"v if s is missing else {code.function(fold.merge)}(s, v)"
         return folded_text(code, fold, "s", "s is not missing", ARGUMENTS)
 
 
@@ -325,7 +325,7 @@ class UpdateStateBolt(KeyedHead):
 
     def _write(self, code: Code, at: At, edge: Edge) -> None:
         code.names.update(check_pair=check_pair, own_copy=own_copy)
-        code.add(3, f"r = {code.name('f', self.function)}(get({at.key}, None), v)")
+        code.add(3, f"r = {code.function(self.function)}(get({at.key}, None), v)")
         code.add(3, "if type(r) is not tuple or len(r) != 2:")
         code.add(4, "check_pair(r)")
         code.add(3, "s, v = r")

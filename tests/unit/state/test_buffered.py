@@ -140,7 +140,7 @@ def test_no_more_clean_values_are_kept_than_asked_for(backend: Recorded, limit: 
     state: BufferedState[Any, Any] = BufferedState("words", backend, cache_entries=limit)
     for number in range(200):
         state.put(number, number)
-    assert len(state._values) == 200  # none of them is stored yet
+    assert len(state._live) == 200  # none of them is stored yet
     state.prepare_commit(1)
     for number in range(300):
         state.get(number)
@@ -221,3 +221,21 @@ def test_half_a_character_is_no_key_that_can_be_written(state: BufferedState[Any
     state.put("\ud800", 1)
     with pytest.raises(UsageError, match=r"state 'words': key '.*ud800' cannot be written"):
         state.prepare_commit(1)
+
+
+def test_a_key_that_changed_again_has_its_newest_value(backend: Recorded) -> None:
+    state: BufferedState[Any, Any] = BufferedState("words", backend, cache_entries=1)
+    state.put("a", 1)
+    state.put("gone", 1)
+    checkpoint(state, 1)
+    state.put("a", None)
+    state.delete("gone")
+    for number in range(3):  # more clean values than are kept: those before the changes are forgotten
+        state.get(number)
+    assert (state.get("a", "absent"), "gone" in state, dict(state.scan())) == (None, False, {"a": None})
+    state.prepare_commit(2)
+    state.put("gone", 2)
+    assert dict(state.scan()) == {"a": None, "gone": 2}
+    state.commit(2)
+    state.rollback()
+    assert dict(state.scan()) == {"a": None}

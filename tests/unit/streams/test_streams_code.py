@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,8 +21,31 @@ from tupletree.testing import make_tuple
 
 Element = tuple[Any, Any, Any]  # key, time, value
 
+
+class Adds:
+    """An object that is called, as a function of the user."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = amount
+
+    def __call__(self, value: int) -> int:
+        return value + self.amount
+
+
+class AddsMore(Adds):
+    """An object whose class inherits ``__call__``."""
+
+
+class Triples:
+    """An object whose ``__call__`` is static."""
+
+    @staticmethod
+    def __call__(value: int) -> int:
+        return value * 3
+
+
 FUNCTIONS: dict[Kind, list[Any]] = {
-    Kind.MAP: [lambda v: v + 1, lambda v: v * 3, lambda v: -v],
+    Kind.MAP: [lambda v: v + 1, lambda v: v * 3, lambda v: -v, Adds(1), AddsMore(2), Triples(), partial(max, 1)],
     Kind.FLAT_MAP: [lambda v: [v, v + 1], lambda v: [], lambda v: (v for _ in range(abs(v) % 4))],
     Kind.FILTER: [lambda v: v % 2 == 0, lambda v: v > 3, lambda v: True],
     Kind.KEY_BY: [lambda v: v % 5, str, lambda v: (v % 2, "x")],
