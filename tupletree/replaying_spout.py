@@ -3,6 +3,8 @@
 A message is emitted again after the pauses of a ``Backoff``. After its last attempt it is *given up*: it is reported as
 an error, or emitted on a stream of dead letters, as a tuple whose tree is tracked as well. The message is acked at its
 source when the tree of the letter is complete: a letter that fails is emitted again until it is processed.
+
+With aligned checkpoints the whole topology goes back instead, and the message comes again: see _given_up.py.
 """
 
 from __future__ import annotations  # pure
@@ -10,6 +12,7 @@ from __future__ import annotations  # pure
 import math
 from typing import Any, ClassVar, Final
 
+from tupletree._given_up import Attempts
 from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
@@ -40,6 +43,7 @@ class ReplayingSpout(Spout):
 
     _is_ordered: ClassVar[bool] = True  # false if messages have no positions
     _kept: Replay | None = None
+    _attempts: Attempts | None = None  # with aligned checkpoints, once a message failed
     _given_up: int = 0
 
     @property
@@ -102,6 +106,34 @@ class ReplayingSpout(Spout):
         """Called by the framework when the tree of a message failed."""
         self.fail_because(msg_id, None)
 
+    def failed_since_checkpoint(self, msg_id: Any, reason: FailReason) -> None:
+        """Called by the framework when a bolt failed a message, and the topology goes back to a checkpoint.
+
+        A letter that fails is emitted again each time.
+        """
+        pending: Pending = msg_id
+        if pending.stream == self.dead_letters or not pending.is_live():
+            return
+        if self._attempts is None:
+            self._attempts = Attempts(self.retry)
+        self._attempts.failed(self._key(pending), reason, self.context.clock())
+
+    def _is_pausing(self) -> bool:
+        """True in the pause behind a failure that took the topology back to a checkpoint."""
+        return self._attempts is not None and self.context.clock() < self._attempts.resume_s
+
+    def _send_again(self, pending: Pending) -> bool:
+        """Emit a message that may have been taken back, or give it up. Return true if it, or a letter, is emitted."""
+        key = self._key(pending)
+        found = self._attempts.over(key) if self._attempts is not None else None
+        if found is None or self._attempts is None:
+            self._send(pending)
+            return True
+        self._attempts.came(key)
+        pending.attempts, pending.reason = found
+        self._give_up(pending)
+        return self.dead_letters is not None
+
     def _give_up(self, pending: Pending) -> None:
         reason = pending.reason
         assert reason is not None
@@ -115,13 +147,17 @@ class ReplayingSpout(Spout):
             )
             self._end(pending)
             return
-        id = self._letter_id(pending)
         pending.row = [
-            id if isinstance(id, str | bytes | int) else repr(id), list(pending.row or ()), pending.stream,
+            self._key(pending), list(pending.row or ()), pending.stream,
             pending.attempts, reason.component, reason.task, reason.error, reason.traceback,
         ]  # fmt: skip
         pending.stream, pending.target = self.dead_letters, None
         self._send(pending)
+
+    def _key(self, pending: Pending) -> str | bytes | int:
+        """Return the id of a message as dead letters have it, by which it is known when it comes again."""
+        id = self._letter_id(pending)
+        return id if isinstance(id, str | bytes | int) else repr(id)
 
     def _letter_id(self, pending: Pending) -> Any:
         """Return the id of a message that no other message of the task has, in any life of the task."""
