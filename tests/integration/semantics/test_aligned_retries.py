@@ -188,3 +188,19 @@ def test_a_program_of_streams_gives_an_element_up_that_fails_each_time(cluster: 
     cluster.wait_until(lambda: dict(list(shown)) == each_once(set(WORDS) - POISON), 60)
     given_up = "failed 2 times and is given up; last failure in component 'words-map': FailedException: no w"
     cluster.wait_until(lambda: given_up in str(cluster.errors("t")), 60)
+
+
+def test_an_element_that_fails_in_the_executor_of_its_source_is_given_up(cluster: LocalCluster) -> None:
+    def checked(word: str) -> str:
+        if word in POISON:
+            raise FailedException(f"no {word}", retry=False)
+        return word
+
+    shown = Log()
+    program = StreamBuilder()
+    program.source(WORDS, name="words", retry=TWICE).map(checked).peek(shown.append)
+    cluster.submit("t", program.topology("exactly_once"), ALIGNED)
+    cluster.wait_until(lambda: set(shown) == set(WORDS) - POISON, 60)
+    cluster.wait_until(
+        lambda: "failed once and is given up; last failure in component 'words'" in str(cluster.errors("t")), 60
+    )
