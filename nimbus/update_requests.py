@@ -59,6 +59,7 @@ class UpdateRequests:
             record = named(header.name, await asyncio.to_thread(self._store.topologies)).value
             running = await self._leader_api.whole_outline(record)
             request = checked_update(record, running, header, self._config.conf)
+            await self._leader_api.check_begun(record)
             await self._leader_api.check_states(record, header.spec)
             await self._submissions.check_blobs(header.name, request.version.conf_json)
             found = differences(record, request.version)
