@@ -26,7 +26,15 @@ from tupletree._daemon.task_group import TaskGroup
 from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
 from tupletree.bundle import load_spec
-from tupletree.errors import InternalError, TaskFailedError, TopologyError, TupletreeError, UnavailableError, UsageError
+from tupletree.errors import (
+    ForbiddenError,
+    InternalError,
+    TaskFailedError,
+    TopologyError,
+    TupletreeError,
+    UnavailableError,
+    UsageError,
+)
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, topology_pb2
 
@@ -294,7 +302,7 @@ class Worker:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            except InternalError as error:  # a damaged znode is no reason to stop running executors
+            except (InternalError, ForbiddenError) as error:  # a damaged or closed znode is no reason to stop executors
                 event(log, "assignment.unreadable", level=logging.WARNING, cause=error)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)
