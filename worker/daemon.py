@@ -71,7 +71,7 @@ async def run_worker(launch: LaunchFile, stop: asyncio.Event) -> int:
     store = session.store
     try:
         first = await asyncio.to_thread(load_view, store, launch)
-        if first is None:
+        if first is None or first.first_task != launch.first_task:  # ids that its supervisor has not seen yet
             event(log, "worker.unassigned", slot=launch.slot)
             return 0
         try:
@@ -109,7 +109,7 @@ async def give_up(
     log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
     message = component_error(launch, component, task, error, clause)
     message.ended_worker = True
-    message.first_task = min((first for _, first, _ in launch.tasks), default=1)
+    message.first_task = launch.first_task
     await store_error(store, launch.topology_id, message)
     return 1
 

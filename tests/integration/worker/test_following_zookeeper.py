@@ -1,4 +1,4 @@
-"""A worker process and ZooKeeper: what it may not read ends nothing."""
+"""A worker process and ZooKeeper: what it may not read ends nothing, and what it was not started for is no error."""
 
 from __future__ import annotations
 
@@ -142,6 +142,18 @@ def test_a_worker_outlives_what_it_may_not_read_for_a_while(scene: Scene, proxy:
         scene.client.set_acls(folder, OPEN_ACL_UNSAFE)
         scene.client.delete(paths.assignment(scene.root, ID))
         assert process.wait(20) == 0
+        assert scene.store.errors(ID) == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_worker_that_starts_late_for_tasks_that_are_gone_ends_without_an_error(scene: Scene) -> None:
+    scene.record(first_task=3)  # an update, or a rebalance of tasks, which its supervisor has not seen yet
+    process = scene.start([])
+    try:
+        assert process.wait(30) == 0
+        assert "worker.unassigned" in scene.log()
         assert scene.store.errors(ID) == []
     finally:
         process.kill()
