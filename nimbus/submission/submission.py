@@ -35,6 +35,7 @@ from ..leader.reconciler import Reconciler
 from ..threads import disk
 from .blob_store import BlobStore
 from .replication import Replication
+from .state_ids import shared_state_id
 from .validation import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
 
 log = logging.getLogger("tupletree.nimbus")
@@ -79,6 +80,10 @@ class Submissions:
                 await self.check_blobs(header.name, wanted.conf_json)  # the upload can have taken long
                 record = await self._store_record(header, reconciler)
                 reconciler.wake()
+                others = [one.value for one in found.values()]
+                if warning := shared_state_id(record, others, caller.get(), current().admins):
+                    event(log, "submission.warned", level=logging.WARNING, topology=record.id, cause=warning)
+                    await reconciler.report_error(record.id, warning)
         except (UsageError, UnavailableError) as error:
             event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)
             raise
