@@ -281,7 +281,7 @@ class Reconciler:
         await leading.run(self.write, [write])
         event(log, "update.ended", topology=record.id, version=record.version, fault=end.fault or None)
         if end.fault:
-            await self.report_error(record.id, f"version {record.version} is taken back: {end.fault}")
+            await self._report(record.id, f"version {record.version} is taken back: {end.fault}")
         return True
 
     @staticmethod
@@ -300,16 +300,17 @@ class Reconciler:
     async def _complain(self, topology_id: str, error: Exception) -> None:
         """Report that a topology cannot be changed, in the log and among the topology's errors."""
         event(log, "topology.held_back", level=logging.WARNING, topology=topology_id, cause=error)
-        await self.report_error(topology_id, self.leader_state.failed_writes.reason(topology_id))
+        await self._report(topology_id, self.leader_state.failed_writes.reason(topology_id))
 
-    async def report_error(self, topology_id: str, message: str) -> None:
+    async def _report(self, topology_id: str, message: str) -> None:
         """Add an error of nimbus to a topology's errors."""
-        host, port = split_address(self.address, 0)
-        complaint = pb.ComponentError(
-            component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message
-        )
         with contextlib.suppress(TupletreeError):
-            await leading.run(self._store.report_error, topology_id, complaint)
+            await leading.run(self._store.report_error, topology_id, self.error(message))
+
+    def error(self, message: str) -> pb.ComponentError:
+        """Return an error that nimbus reports about a topology."""
+        host, port = split_address(self.address, 0)
+        return pb.ComponentError(component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message)
 
     def _figures(self, state: cluster_state.ClusterState, dead: int) -> ClusterFigures:
         return figures(state, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())
