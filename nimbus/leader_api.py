@@ -36,7 +36,7 @@ from .leader.history import last_first, with_id
 from .leader.known_leader import KnownLeader
 from .leader.reconciler import Reconciler
 from .leader.task_changes import check_task_change
-from .progress_store import check_readable
+from .progress_store import check_begun, check_readable
 from .slot_cache import SlotCache
 from .submission.blob_store import BlobStore
 from .submission.submission import read_outline
@@ -239,6 +239,10 @@ class LeaderApi:
     async def check_states(self, record: pb.TopologyRecord, spec: pb.TopologySpec) -> None:
         """Check that other code of a topology reads its stored states. Raises UsageError or UnavailableError."""
         await asyncio.to_thread(check_readable, self._store, record, spec)
+
+    async def check_begun(self, record: pb.TopologyRecord) -> None:
+        """Check that a topology has restored the savepoint that it begins with. Raises UsageError, UnavailableError."""
+        await asyncio.to_thread(check_begun, self._store, record)
 
     def _forget_outlines(self, state: ClusterState) -> None:
         """Drop the outlines of bundles that no topology uses."""

@@ -6,6 +6,7 @@ import json
 
 from tupletree._checkpoints.forgetting import state_id_of
 from tupletree._checkpoints.record import stored_checkpoint
+from tupletree._checkpoints.settings import SAVEPOINT, awaits_savepoint
 from tupletree._coord.store import Store
 from tupletree._stores.nodes import StateStore
 from tupletree._stores.zookeeper_nodes import ZooKeeperStore
@@ -47,3 +48,26 @@ def check_readable(store: Store, record: pb.TopologyRecord, spec: pb.TopologySpe
         stored_checkpoint(states, state_id).older_states(versions, versions)
     except InternalError as error:
         raise UsageError(f"the topology's checkpoint cannot be read: {error}") from None
+
+
+def check_begun(store: Store, record: pb.TopologyRecord) -> None:
+    """Check that a topology has begun with its savepoint, if it has one: an update does not carry it. Blocks.
+
+    What is stored elsewhere is left to the checkpoint spout.
+
+    Raises:
+        UsageError: its states are not restored yet.
+        UnavailableError: ZooKeeper cannot be reached.
+    """
+    state_id, conf = state_id_of(record), json.loads(record.conf_json or "{}")
+    if state_id is None or not conf.get(SAVEPOINT):
+        return
+    try:
+        begun = not awaits_savepoint(conf, record.id, stored_checkpoint(progress_store(store, record), state_id))
+    except (UsageError, InternalError):
+        return
+    if not begun:
+        raise UsageError(
+            f"topology '{record.name}' has not restored its savepoint yet, which an update does not carry: update it "
+            f"when it has, which takes an active topology, or kill it and submit the new code with --from-savepoint"
+        )

@@ -7,8 +7,9 @@ and skipped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from tupletree import _address
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
+from tupletree.errors import TupletreeError
 from tupletree.v1 import acker_pb2, supervisor_pb2
 from tupletree.v1.acker_pb2_grpc import AckerStub
 from tupletree.v1.supervisor_pb2_grpc import SupervisorStub
@@ -45,16 +47,18 @@ class Peers:
     def wake_supervisors(self, addresses: Iterable[str], epoch: int) -> None:
         """Tell supervisors to read their assignments now. Returns at once."""
         for address in addresses:
-            stub = SupervisorStub(self._channel(address))
             request = supervisor_pb2.WakeRequest(epoch=epoch)
-            self._start(self._call(stub.Wake(request, timeout=_WAKE_TIMEOUT_S), "supervisor.unwoken", address))
+            with _hinting("supervisor.unwoken", address):
+                stub = SupervisorStub(self._channel(address))
+                self._start(self._call(stub.Wake(request, timeout=_WAKE_TIMEOUT_S), "supervisor.unwoken", address))
 
     def drop_topology(self, addresses: Iterable[str], epoch: int, topology_id: str) -> None:
         """Tell ackers to drop a removed topology. Returns at once."""
         for address in addresses:
-            stub = AckerStub(self._channel(address))
             request = acker_pb2.DropTopologyRequest(epoch=epoch, topology_id=topology_id)
-            self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
+            with _hinting("acker.undropped", address):
+                stub = AckerStub(self._channel(address))
+                self._start(self._call(stub.DropTopology(request, timeout=_DROP_TIMEOUT_S), "acker.undropped", address))
 
     def supervisor(self, address: str) -> SupervisorStub:
         """Return a stub for read-only requests to a supervisor."""
@@ -97,3 +101,12 @@ class Peers:
 
     async def _close(self, channel: grpc.aio.Channel) -> None:
         await channel.close(_WAKE_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _hinting(failure: str, address: str) -> Iterator[None]:
+    """Log that a hint cannot be sent, such as while a certificate that is being replaced cannot be read."""
+    try:
+        yield
+    except TupletreeError as error:
+        event(log, failure, level=logging.DEBUG, address=address, cause=error)

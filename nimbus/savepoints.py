@@ -32,6 +32,7 @@ MAX_S: Final = 1500.0
 MAX_RUNNING: Final = 2
 MAX_KEPT: Final = 1_000
 
+_TOKEN: Final = "TUPLETREE_SECURITY_TOKEN"
 _FILES: Final = frozenset({"tls.ca", "tls.cert", "tls.key"})
 
 log = logging.getLogger("tupletree.nimbus")
@@ -105,7 +106,7 @@ class Savepoints:
         """Run the command; return its exit status and output. It never outlives this call."""
         with tempfile.TemporaryDirectory(prefix="tupletree-savepoint-") as folder:
             conf = Path(folder, "tupletree.yaml")
-            conf.write_text(json.dumps(self._client_conf(folder, nimbus)))
+            conf.write_text(json.dumps(self._client_conf(nimbus)))
             arguments = ["--to", address, "--wait", f"{wait_s:g}", "--json", "--conf", str(conf), "--", name]
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -116,7 +117,7 @@ class Savepoints:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env={key: value for key, value in os.environ.items() if not key.startswith("TUPLETREE_")},
+                env=self._environment(),
                 cwd=folder,
             )
             try:
@@ -128,15 +129,15 @@ class Savepoints:
                     await process.wait()
         return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
 
-    def _client_conf(self, folder: str, nimbus: str) -> dict[str, Any]:
-        """Return the configuration of a client of this nimbus. Writes its token into ``folder``."""
+    def _client_conf(self, nimbus: str) -> dict[str, Any]:
+        """Return the configuration of a client of this nimbus, without its token."""
         found = {key: value for key, value in self._conf.items() if key.startswith("tls.")}
         for key in _FILES & found.keys():  # those of nimbus's working directory, which is not that of the command
             found[key] = found[key] and str(Path(found[key]).expanduser().absolute())
-        token = current().token
-        if token is not None:
-            path = Path(folder, "token")
-            path.touch(0o600)
-            path.write_text(token())
-            found["security.token.file"] = str(path)
         return {**found, "nimbus.seeds": [nimbus]}
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment of the command, with a token of nimbus, which a file would let outlive both."""
+        found = {key: value for key, value in os.environ.items() if not key.startswith("TUPLETREE_")}
+        token = current().token
+        return found if token is None else {**found, _TOKEN: token()}

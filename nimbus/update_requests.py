@@ -24,7 +24,7 @@ from tupletree.v1 import topology_pb2 as pb
 from . import rpc_replies
 from .cluster_view import named
 from .config import NimbusConfig
-from .leader.lifecycle import ask
+from .leader.lifecycle import ask, check_totals
 from .leader.task_changes import check_task_change
 from .leader_api import LeaderApi
 from .submission.submission import CONFIRM_TIMEOUT_S, Submissions, header_of
@@ -59,6 +59,7 @@ class UpdateRequests:
             record = named(header.name, await asyncio.to_thread(self._store.topologies)).value
             running = await self._leader_api.whole_outline(record)
             request = checked_update(record, running, header, self._config.conf)
+            await self._leader_api.check_begun(record)
             await self._leader_api.check_states(record, header.spec)
             await self._submissions.check_blobs(header.name, request.version.conf_json)
             found = differences(record, request.version)
@@ -88,6 +89,7 @@ def checked_update(
     """Return the request for a checked update. Raises UsageError."""
     fresh = new_record(header, cluster_conf, record.id, time.time())
     version = next_version(record, running, fresh, header.spec)
+    check_totals(record.name, version.executors, version.tasks)  # those that operators have changed are among them
     check_update(record, running, version, header.spec, cluster_conf, header.drop_states)
     changed = changed_tasks(record, version)
     check_task_change(record, header.spec, changed, cluster_conf)

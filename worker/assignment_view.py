@@ -24,9 +24,9 @@ class AssignmentView:
     """The topology as seen by one worker.
 
     ``is_active``: spouts may emit. They may not while a worker waits for its restart with another configuration.
-    ``live_conf``: keys of the configuration that running workers adopt. ``peers``: the worker in each other slot of the
-    assignment, None while unknown. ``remote_tasks``: the tasks of each other slot. ``workers``: the ids of all workers
-    that are alive, including this worker.
+    ``first_task``: the first task id of the topology. ``live_conf``: keys of the configuration that running workers
+    adopt. ``peers``: the worker in each other slot of the assignment, None while unknown. ``remote_tasks``: the tasks
+    of each other slot. ``workers``: the ids of all workers that are alive, including this worker.
     """
 
     version: int
@@ -39,6 +39,7 @@ class AssignmentView:
     shard_version: int
     observed: DebugSettings = field(default_factory=DebugSettings)
     live_conf: Mapping[str, Any] = field(default_factory=dict)
+    first_task: int = 1
 
 
 def view(
@@ -79,6 +80,7 @@ def view(
         shard_version=assignment.shard_version,
         observed=DebugSettings.of(record),
         live_conf=live_values(record),
+        first_task=record.first_task or 1,
     )
 
 

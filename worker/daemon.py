@@ -26,7 +26,15 @@ from tupletree._daemon.task_group import TaskGroup
 from tupletree._daemon.zookeeper_session import ZooKeeperSession
 from tupletree._log import event
 from tupletree.bundle import load_spec
-from tupletree.errors import InternalError, TaskFailedError, TopologyError, TupletreeError, UnavailableError, UsageError
+from tupletree.errors import (
+    ForbiddenError,
+    InternalError,
+    TaskFailedError,
+    TopologyError,
+    TupletreeError,
+    UnavailableError,
+    UsageError,
+)
 from tupletree.parallelism import tasks_of
 from tupletree.v1 import acker_pb2, topology_pb2
 
@@ -63,7 +71,7 @@ async def run_worker(launch: LaunchFile, stop: asyncio.Event) -> int:
     store = session.store
     try:
         first = await asyncio.to_thread(load_view, store, launch)
-        if first is None:
+        if first is None or first.first_task != launch.first_task:  # ids that its supervisor has not seen yet
             event(log, "worker.unassigned", slot=launch.slot)
             return 0
         try:
@@ -101,7 +109,7 @@ async def give_up(
     log.critical("worker.failed component=%s task=%s", component, task, exc_info=error)
     message = component_error(launch, component, task, error, clause)
     message.ended_worker = True
-    message.first_task = min((first for _, first, _ in launch.tasks), default=1)
+    message.first_task = launch.first_task
     await store_error(store, launch.topology_id, message)
     return 1
 
@@ -294,7 +302,7 @@ class Worker:
                 event(log, "zookeeper.away", level=logging.WARNING, cause=error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            except InternalError as error:  # a damaged znode is no reason to stop running executors
+            except (InternalError, ForbiddenError) as error:  # a damaged or closed znode is no reason to stop executors
                 event(log, "assignment.unreadable", level=logging.WARNING, cause=error)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), SNAPSHOT_S)

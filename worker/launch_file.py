@@ -50,6 +50,11 @@ class LaunchFile:
             raise UsageError(f"{path} is not a launch file: {error}") from error
 
     @property
+    def first_task(self) -> int:
+        """The first task id of the topology at the launch. An update, or a change of tasks, gives all tasks new ids."""
+        return min((first for _, first, _ in self.tasks), default=1)
+
+    @property
     def slot(self) -> str:
         """The name of this worker's slot in the topology's assignment."""
         return slot_name(self.supervisor_id, self.port)

@@ -26,6 +26,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
+from tupletree.errors import TupletreeError
 from tupletree.v1 import acker_pb2
 from tupletree.v1.acker_pb2_grpc import AckerStub
 from tupletree.v1.topology_pb2 import Presence
@@ -118,8 +119,8 @@ class AckerHealth:
 
     async def _watch(self, acker_id: str, address: str) -> None:
         while True:
-            async with aio_channel(address) as channel:
-                try:
+            try:
+                async with aio_channel(address) as channel:
                     if await self._is_another(acker_id, channel):
                         self._set(acker_id, State.UNREACHABLE, "another acker answers at this address now")
                         return
@@ -130,12 +131,14 @@ class AckerHealth:
                         asking.cancel()
                     await asyncio.sleep(_PAUSE_S)
                     continue  # the stream was closed cleanly, which happens when an acker stops
-                except grpc.aio.AioRpcError as error:
-                    if self._states.get(acker_id) in _HEARD:
-                        self._states[acker_id] = State.UNKNOWN
-                        continue  # the stream broke: one more attempt decides
-                    who = f"acker at {address}"
-                    self._set(acker_id, State.UNREACHABLE, str(from_rpc_error(error, who)).removeprefix(f"{who} "))
+            except grpc.aio.AioRpcError as error:
+                if self._states.get(acker_id) in _HEARD:
+                    self._states[acker_id] = State.UNKNOWN
+                    continue  # the stream broke: one more attempt decides
+                who = f"acker at {address}"
+                self._set(acker_id, State.UNREACHABLE, str(from_rpc_error(error, who)).removeprefix(f"{who} "))
+            except TupletreeError as error:  # a certificate or a token that is being replaced cannot be read
+                event(log, "acker.not_asked", level=logging.WARNING, acker=acker_id, cause=error)
             await asyncio.sleep(_RETRY_S)
 
     async def _follow_health(self, acker_id: str, channel: grpc.aio.Channel) -> None:

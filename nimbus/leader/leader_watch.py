@@ -19,7 +19,7 @@ from tupletree._coord.leader import Front
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import transport_failure
-from tupletree.errors import UnavailableError
+from tupletree.errors import TupletreeError
 
 log = logging.getLogger("tupletree.nimbus")
 
@@ -58,7 +58,7 @@ class LeaderWatch:
                 if front.address == self._own_address or await self._is_gone(front.address):
                     await self._unseat(front)
                     return
-            except UnavailableError as error:
+            except TupletreeError as error:  # of ZooKeeper, or a certificate that is being replaced cannot be read
                 event(log, "leader.not_unseated", level=logging.WARNING, address=front.address, cause=error)
             await asyncio.sleep(_RETRY_S)
 

@@ -333,8 +333,13 @@ def _check_rebalance(
                 f"not {count}; "
                 f"--tasks {component}={count} changes the number of its tasks"
             )
-    total = sum({**record.executors, **_executors_after(record, executors, tasks)}.values())
-    if total > MAX_EXECUTORS:
-        raise UsageError(
-            f"topology '{record.name}' would have {total} executors; the limit is {MAX_EXECUTORS}: ask for fewer"
-        )
+    after = {**record.executors, **_executors_after(record, executors, tasks)}
+    check_totals(record.name, after, {**record.tasks, **tasks})
+
+
+def check_totals(name: str, executors: Mapping[str, int], tasks: Mapping[str, int]) -> None:
+    """Check the numbers of all executors and tasks that a topology is to have, by component. Raises UsageError."""
+    for numbers, limit, what in ((executors, MAX_EXECUTORS, "executors"), (tasks, MAX_TASKS, "tasks")):
+        total = sum(numbers.values())
+        if total > limit:
+            raise UsageError(f"topology '{name}' would have {total} {what}; the limit is {limit}: ask for fewer")

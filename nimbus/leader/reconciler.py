@@ -304,12 +304,13 @@ class Reconciler:
 
     async def _report(self, topology_id: str, message: str) -> None:
         """Add an error of nimbus to a topology's errors."""
-        host, port = split_address(self.address, 0)
-        complaint = pb.ComponentError(
-            component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message
-        )
         with contextlib.suppress(TupletreeError):
-            await leading.run(self._store.report_error, topology_id, complaint)
+            await leading.run(self._store.report_error, topology_id, self.error(message))
+
+    def error(self, message: str) -> pb.ComponentError:
+        """Return an error that nimbus reports about a topology."""
+        host, port = split_address(self.address, 0)
+        return pb.ComponentError(component_id=COMPONENT, host=host, port=port, at_unix_s=time.time(), message=message)
 
     def _figures(self, state: cluster_state.ClusterState, dead: int) -> ClusterFigures:
         return figures(state, self.leader_state, len(self.ackers.alive()), dead, time.monotonic())

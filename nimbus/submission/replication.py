@@ -21,7 +21,7 @@ from tupletree._coord.versioned import Found
 from tupletree._log import event
 from tupletree._rpc.channels import aio_channel
 from tupletree._rpc.status import from_rpc_error
-from tupletree.errors import TupletreeError
+from tupletree.errors import TupletreeError, UnavailableError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1.nimbus_pb2_grpc import NimbusStub
 from tupletree.v1.topology_pb2 import BlobRecord, Presence, TopologyRecord, TopologyVersion
@@ -89,8 +89,15 @@ class Replication:
         return missing
 
     async def confirm(self, sha256: str, size: int, timeout_s: float) -> None:
-        """Wait until every other nimbus has these bytes or fails to answer, for at most ``timeout_s``."""
-        others = await self._others()
+        """Wait until every other nimbus has these bytes or fails to answer, for at most ``timeout_s``.
+
+        Never raises UnavailableError: the record that names the bytes is written already.
+        """
+        try:
+            others = await self._others()
+        except UnavailableError as error:  # each nimbus asks for the bytes by itself, as soon as it reads the record
+            event(log, "blob.unconfirmed", level=logging.WARNING, sha256=sha256, cause=error)
+            return
         await asyncio.gather(*(self._wait_for(sha256, size, address, timeout_s) for address in others))
 
     def _lacking(self, versions: Iterable[TopologyVersion]) -> list[TopologyVersion]:

@@ -10,9 +10,10 @@ the deletion delay). After a crash later than the transaction, the topology runs
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -24,7 +25,7 @@ from tupletree._log import event
 from tupletree._security.current import current
 from tupletree._security.guard import caller
 from tupletree.bundle import read_spec
-from tupletree.errors import ConflictError, UnavailableError, UsageError
+from tupletree.errors import ConflictError, TupletreeError, UnavailableError, UsageError
 from tupletree.v1 import nimbus_pb2 as rpc
 from tupletree.v1 import topology_pb2 as pb
 
@@ -35,6 +36,7 @@ from ..leader.reconciler import Reconciler
 from ..threads import disk
 from .blob_store import BlobStore
 from .replication import Replication
+from .state_ids import shared_state_id
 from .validation import check_header, check_name, check_unreadable, new_record, topology_id, without_objects
 
 log = logging.getLogger("tupletree.nimbus")
@@ -79,6 +81,7 @@ class Submissions:
                 await self.check_blobs(header.name, wanted.conf_json)  # the upload can have taken long
                 record = await self._store_record(header, reconciler)
                 reconciler.wake()
+                await self._warn_of_state_id(record, [one.value for one in found.values()], reconciler)
         except (UsageError, UnavailableError) as error:
             event(log, "submission.refused", topology=header.name, owner=header.owner, cause=error)
             raise
@@ -94,6 +97,15 @@ class Submissions:
         self._notifiers.put("submit", record)
         await self.replication.confirm(record.bundle_sha256, record.bundle_bytes, CONFIRM_TIMEOUT_S)
         return record.id
+
+    async def _warn_of_state_id(
+        self, record: pb.TopologyRecord, others: Sequence[pb.TopologyRecord], reconciler: Reconciler
+    ) -> None:
+        """Add an error to a topology that has the state id of another one."""
+        if warning := shared_state_id(record, others, caller.get(), current().admins):
+            event(log, "submission.warned", level=logging.WARNING, topology=record.id, cause=warning)
+            with contextlib.suppress(TupletreeError):
+                await asyncio.to_thread(self._store.report_error, record.id, reconciler.error(warning))
 
     async def receive(self, header: rpc.SubmitHeader, requests: AsyncIterator[rpc.SubmitRequest]) -> None:
         """Store the bundle that follows a header. Raises UsageError or UnavailableError."""

@@ -28,7 +28,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import Callback, EventType, KazooState
 
 from tupletree._coord.session import REQUEST_TIMEOUT_S, result, translated
-from tupletree._coord.store import Store, decoded, result_or_none
+from tupletree._coord.store import Store, answer_or_none, decoded, result_or_none
 from tupletree._coord.versioned import Versioned
 from tupletree.errors import UnavailableError
 
@@ -101,8 +101,7 @@ class CachingStore(Store):
         known = {one: entry for one, entry in known.items() if entry.is_current} | self._verified(known)
         unknown = {one: _Entry() for one in nodes if one not in known}
         for node, entry, request in self._asked(self._nodes, unknown, self.client.get_async):
-            with translated(f"reading {node}"):
-                answer = result_or_none(request)
+            answer = answer_or_none(request, node, unreadable)
             if answer is None:
                 self._nodes.pop(node, None)
                 continue

@@ -58,6 +58,7 @@ _AWAY = (
     OperationTimeoutError,
     KazooTimeoutError,
 )
+_NOBODY = "connections are refused, as nothing listens there"
 _NO_TLS = "it closes connections without an answer: it is starting, or it expects TLS (zookeeper.tls.ca)"
 _NO_CERTIFICATE = (
     "it closes connections after the TLS handshake: it is starting, or it expects another zookeeper.tls.cert"
@@ -106,6 +107,8 @@ class Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         except ConnectionDropped as error:
             if isinstance(error.__context__, TlsRefusedError):
                 self.client.note_refusal(str(error.__context__.strerror))
+            elif isinstance(error.__context__, ConnectionRefusedError) and not self.client.refusal:
+                self.client.note_refusal(_NOBODY)
             raise
 
     def _invoke(self, timeout: float, request: Any, xid: Any = None) -> Any:

@@ -3,8 +3,8 @@
 Every method can be called from any thread except kazoo's own, and blocks for one or two round trips; async daemons use
 ``asyncio.to_thread``. Every method raises UnavailableError while ZooKeeper is unavailable.
 
-A method that reads a single node raises InternalError if the node is unreadable. A method that reads a folder skips an
-unreadable node and logs it once, so that a damaged node affects only its owner.
+A method that reads a single node raises InternalError if the node is unreadable: damaged, or of other credentials. A
+method that reads a folder skips an unreadable node and logs it once, so that such a node affects only its owner.
 
 Data that only the leader writes (records, assignments) is written by ``leader.py``, fenced by the leader's epoch.
 """
@@ -28,7 +28,7 @@ from tupletree._coord.session import result, translated
 from tupletree._coord.versioned import Found, Versioned
 from tupletree._coord.watch import TreeWatch, Wake
 from tupletree._log import event
-from tupletree.errors import InternalError, NotFoundError
+from tupletree.errors import ForbiddenError, InternalError, NotFoundError
 from tupletree.v1 import topology_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -321,8 +321,7 @@ class Store:
         pending = [(node, self.client.get_async(node)) for node in nodes]
         found: list[tuple[str, Versioned[M]]] = []
         for node, one in pending:
-            with translated(f"reading {node}"):
-                answer = result_or_none(one)
+            answer = answer_or_none(one, node, unreadable)
             if answer is not None:
                 value = decoded(answer, kind, node)
                 if isinstance(value, str):
@@ -366,6 +365,19 @@ def decoded(answer: tuple[bytes, Any], kind: type[M], path: str) -> Versioned[M]
         return Versioned(decode(data, kind, path), stat.version)
     except InternalError as error:
         return str(error)
+
+
+def answer_or_none(pending: Any, node: str, unreadable: dict[str, str]) -> Any:
+    """Return the data and the state of a node; None if it does not exist, or belongs to other credentials.
+
+    In the second case the reason is added to ``unreadable``: one topology, or one process, is concerned.
+    """
+    try:
+        with translated(f"reading {node}"):
+            return result_or_none(pending)
+    except ForbiddenError as error:
+        unreadable[node] = str(error)
+        return None
 
 
 def result_or_none(pending: Any) -> Any:

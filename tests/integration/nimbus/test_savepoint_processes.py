@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from tupletree._security import current
 from tupletree.errors import ConflictError
 from tupletree.nimbus import savepoints
 from tupletree.nimbus.savepoints import Savepoints
@@ -51,8 +53,31 @@ def test_the_command_finds_certificates_whose_paths_are_relative(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     conf = {"tls.ca": "certs/ca.pem", "tls.cert": "/certs/nimbus.pem", "tls.key": None, "tls.expiry.warning.days": 30}
-    found = Savepoints(str(tmp_path), conf)._client_conf(str(tmp_path), NOBODY)
+    found = Savepoints(str(tmp_path), conf)._client_conf(NOBODY)
     assert found == {**conf, "tls.ca": str(tmp_path / "certs/ca.pem"), "nimbus.seeds": [NOBODY]}
+
+
+def test_the_token_is_in_no_file_which_would_outlive_a_nimbus_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(current, "_current", current.Security(token=lambda: "worth.a.lot"))
+
+    async def run() -> None:
+        before = children()
+        running = Savepoints(str(tmp_path), {})
+        running.begin("words-1-1", "words", "monday", 60.0, NOBODY)
+        while not (new := children() - before):
+            await asyncio.sleep(0.01)
+        [pid] = new
+        while b"TUPLETREE_SECURITY_TOKEN=worth.a.lot" not in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            await asyncio.sleep(0.01)  # until the new process runs the command
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path.name for path in files if b"worth.a.lot" not in path.read_bytes()] == ["tupletree.yaml"]
+        assert len(files) == 1
+        await running.close()
+
+    asyncio.run(run())
 
 
 def test_a_savepoint_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

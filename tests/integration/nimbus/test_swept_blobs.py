@@ -13,6 +13,7 @@ from nimbus_harness import Bench
 from tupletree._coord import paths
 from tupletree._coord.store import Store, encode
 from tupletree._coord.versioned import Found
+from tupletree.errors import UnavailableError
 from tupletree.nimbus.submission.blob_store import BlobStore
 from tupletree.nimbus.submission.replication import Replication
 from tupletree.v1 import topology_pb2 as pb
@@ -117,3 +118,19 @@ def test_a_bundle_that_nothing_needs_goes_after_the_delay(bench: Bench, tmp_path
     asyncio.run(run())
     assert not blobs.has(SHA256, len(DATA))
     assert replication.next_removal_s() is None
+
+
+class AwayStore(Store):
+    """A store whose ZooKeeper goes away before the nimbuses are read."""
+
+    def nimbuses(self) -> dict[str, pb.Presence]:
+        raise UnavailableError("reading the nimbuses: ZooKeeper is unavailable")
+
+
+def test_what_is_recorded_is_not_said_to_have_failed_if_nobody_can_be_asked_for_it(
+    bench: Bench, tmp_path: Path
+) -> None:
+    blobs = BlobStore(tmp_path)
+    blobs.open()
+    replication = Replication(AwayStore(bench.session, bench.root), blobs, "n1", DELAY_S, lambda: 0.0)
+    asyncio.run(replication.confirm(SHA256, len(DATA), 5.0))

@@ -148,6 +148,6 @@ def test_a_daemon_on_a_terminal_says_where_its_log_is(tmp_path: pathlib.Path) ->
         1,
         [
             f"acker runs until Ctrl-C; its log is {tmp_path}/logs/acker.log",
-            "ZooKeeper at 127.0.0.1:1 did not answer within 0.1 s",
+            "ZooKeeper at 127.0.0.1:1 did not answer within 0.1 s: connections are refused, as nothing listens there",
         ],
     )

@@ -117,6 +117,7 @@ def test_status_changes_during_a_rebalance_take_effect_after_it() -> None:
         (Rebalance(None, 0, {"split": 3}, {"split": 2}), "'split' has 2 tasks, and so at most 2 executors, not 3"),
         (Rebalance(None, 0, {"split": 2}, {"split": 1}), "'split' has 1 task, and so at most 1 executor, not 2"),
         (Rebalance(None, 0, {}, {"lines": 20_000}), "would have 2000. executors; the limit is 10000"),
+        (Rebalance(None, 0, {"split": 2}, {"split": 100_000}), "would have 10000. tasks; the limit is 100000"),
         (Rebalance(None, 0, {"split": 0}), "not 0"),
         (Rebalance(None, 1_000_000, {}), "at most 2000 workers"),
         (Kill(-1), "from 0 to"),

@@ -48,6 +48,7 @@ from tupletree.nimbus.leader.lifecycle import (
 from tupletree.nimbus.leader.planner import Update as Change
 from tupletree.nimbus.leader.planner import decide
 from tupletree.nimbus.rpc_replies import shown
+from tupletree.nimbus.update_requests import checked_update
 from tupletree.nimbus.updates import (
     Rollback,
     Update,
@@ -324,3 +325,11 @@ def test_secrets_of_all_versions_are_masked() -> None:
     waits = ask(one, Update(one, version_from(one, second, third), 0), 200)
     for found in (waits, rebalanced(waits, 200)):
         assert "hidden" in str(found) and "hidden" not in str(shown(found, 0))
+
+
+def test_an_update_and_what_operators_have_changed_are_not_too_large_together() -> None:
+    record = submitted(FIRST)
+    record.executors["count"] = record.tasks["count"] = 9_998
+    header = submission(words(more=Print(), yet_more=Print()), "b" * 64, my_key=1)
+    with pytest.raises(UsageError, match=r"topology 'wc' would have 1000. executors; the limit is 10000"):
+        checked_update(record, FIRST.spec, header, config.defaults())
