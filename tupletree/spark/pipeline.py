@@ -109,9 +109,14 @@ class PipelineBuilder(TransactionalTopologyBuilder):
         super().__init__(self.pipeline.transactional_id, COMPONENT, self.pipeline.source.spout())
 
     def create_topology(self) -> Topology:
-        """Same as TransactionalTopologyBuilder.create_topology."""
+        """Same as TransactionalTopologyBuilder.create_topology. Refuses several tasks of the pipeline."""
         topology = super().create_topology()
-        topology.components[COMPONENT].conf["topology.tick.tuple.freq.secs"] = TICK_S
+        driver = topology.components[COMPONENT]
+        if driver.tasks > 1:
+            fault = f"the pipeline has {driver.tasks} tasks, and each would commit a part of a batch; one was expected"
+            _refuse("topology.tasks", fault)
+        driver.conf["topology.tasks"] = 1  # also if the topology's configuration has another number for all components
+        driver.conf["topology.tick.tuple.freq.secs"] = TICK_S
         return topology
 
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:

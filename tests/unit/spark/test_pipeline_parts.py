@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tupletree.errors import TopologyError
-from tupletree.spark import ParquetDirectory, Pipeline, RedisHashes, Sink, SqlState, TextFiles
+from tupletree.parallelism import task_counts
+from tupletree.spark import MemorySource, ParquetDirectory, Pipeline, RedisHashes, Sink, SqlState, TextFiles
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,20 @@ def test_two_sinks_for_one_table_of_sqlite_are_refused_whatever_the_case_of_its_
 
     with pytest.raises(TopologyError, match=r"Twice has two sinks for table 'counts' of sqlite:.*words\.db"):
         Twice().topology()
+
+
+class Numbers(Pipeline):
+    source = MemorySource([[[1]], [[2]]], "number BIGINT", 1)
+    outputs = ["number"]
+
+
+def test_a_pipeline_has_one_task_whatever_the_configuration_of_the_topology_says() -> None:
+    spec = Numbers().topology().spec()
+    assert task_counts(spec, {"topology.tasks": 2})["pipeline"] == 1
+
+
+def test_several_tasks_of_a_pipeline_are_refused() -> None:
+    builder = Numbers().builder()
+    builder.spout_declarer.set_num_tasks(2)
+    with pytest.raises(TopologyError, match="the pipeline has 2 tasks, and each would commit a part"):
+        builder.create_topology()
