@@ -119,6 +119,11 @@ class PipelineBuilder(TransactionalTopologyBuilder):
         driver.conf["topology.tick.tuple.freq.secs"] = TICK_S
         return topology
 
+    @property
+    def _commits_in_groups(self) -> bool:
+        """False, whatever the bolts downstream permit: the driver commits one transaction after the other."""
+        return False
+
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
         return PipelineBolt(self.transactional_id, self.pipeline, spout)
 

@@ -9,6 +9,9 @@ import pytest
 from tupletree.errors import TopologyError
 from tupletree.parallelism import task_counts
 from tupletree.spark import MemorySource, ParquetDirectory, Pipeline, RedisHashes, Sink, SqlState, TextFiles
+from tupletree.transactional import BatchBolt, GroupCommitter
+from tupletree.transactional.streams import COMMIT, COMMIT_STREAM
+from tupletree.tuples import Tuple
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,16 @@ def test_several_tasks_of_a_pipeline_are_refused() -> None:
     builder.spout_declarer.set_num_tasks(2)
     with pytest.raises(TopologyError, match="the pipeline has 2 tasks, and each would commit a part"):
         builder.create_topology()
+
+
+class Total(BatchBolt, GroupCommitter):
+    def execute(self, tup: Tuple) -> None:
+        pass
+
+
+def test_transactions_of_a_pipeline_commit_one_by_one_although_bolts_behind_it_permit_groups() -> None:
+    builder = Numbers().builder()
+    builder.set_bolt("total", Total()).shuffle_grouping("pipeline")
+    coordinator = builder.create_topology().components["pipeline:coordinator"]
+    assert coordinator.outputs[COMMIT_STREAM] == COMMIT
+    assert not coordinator.component.commits_in_groups
