@@ -202,6 +202,9 @@ def _check_sinks(pipeline: Pipeline, name: str) -> None:
         if sink is not None and not isinstance(sink, Sink):
             hint = ", or 'sinks' for several" if _is_list_of(sink, Sink) else ""
             _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected{hint}")
+        if sink is not None and sink.opaque_refusal and pipeline.source.is_opaque:
+            refusal = f"{sink.target} cannot be written behind an opaque source: {sink.opaque_refusal}"
+            _refuse(field, f"{name}.{field}: {refusal}")
     targets = [sink.target for sink in pipeline.all_sinks() if sink.target]
     for target in targets:
         if targets.count(target) > 1:

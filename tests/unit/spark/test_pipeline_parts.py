@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tupletree.connectors.delta import DeltaSink
 from tupletree.errors import TopologyError
 from tupletree.parallelism import task_counts
-from tupletree.spark import MemorySource, ParquetDirectory, Pipeline, RedisHashes, Sink, SqlState, TextFiles
-from tupletree.transactional import BatchBolt, GroupCommitter
+from tupletree.spark import MemorySource, ParquetDirectory, Pipeline, RedisHashes, RowSink, Sink, SqlState, TextFiles
+from tupletree.transactional import (
+    BatchBolt,
+    GroupCommitter,
+    OpaqueMemoryTransactionalSpout,
+    SinkCommitter,
+    TransactionalTopologyBuilder,
+)
 from tupletree.transactional.streams import COMMIT, COMMIT_STREAM
 from tupletree.tuples import Tuple
 
@@ -69,3 +76,18 @@ def test_transactions_of_a_pipeline_commit_one_by_one_although_bolts_behind_it_p
     coordinator = builder.create_topology().components["pipeline:coordinator"]
     assert coordinator.outputs[COMMIT_STREAM] == COMMIT
     assert not coordinator.component.commits_in_groups
+
+
+def test_a_sink_that_takes_nothing_back_is_refused_behind_an_opaque_source(tmp_path: Path) -> None:
+    sink = DeltaSink(tmp_path, {"number": "bigint"})
+
+    class Lake(Numbers):
+        sinks = [RowSink(sink)]
+
+    Lake().topology()
+    Lake.source = MemorySource([[[1]]], "number BIGINT", 1, opaque=True)
+    with pytest.raises(TopologyError, match=r"Lake\.sinks: .* cannot be written behind an opaque source: "):
+        Lake().topology()
+    spout = OpaqueMemoryTransactionalSpout([[[1]]], ["number"], 1)
+    with pytest.raises(TopologyError, match="cannot be written behind the opaque spout 'numbers'"):
+        TransactionalTopologyBuilder("a", "numbers", spout).set_bolt("out", SinkCommitter(sink, "a"))
