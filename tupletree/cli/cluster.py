@@ -120,9 +120,9 @@ def status(path: str | None, conf_path: str | None, overrides: tuple[str, ...], 
     Exit status 0 if all machines and ackers are there, 1 if some are missing, 2 if no cluster runs.
     """
     directory = _directory(path, conf_path, overrides)
-    record = directory.load()
-    if directory.process() is None or record is None:
-        return _show_none(directory, record, as_json)
+    record = _running(directory)
+    if record is None:
+        return _show_none(directory, directory.load(), as_json)
     return _show(directory, record, as_json)
 
 
@@ -161,7 +161,7 @@ def _is_up(directory: ClusterDirectory, master: str) -> bool:
     """True if a cluster on this master runs from the directory. A failed one is waited for. Raises UsageError."""
     from tupletree.errors import UsageError
 
-    running = directory.load() if directory.process() is not None else None
+    running = _running(directory)
     if running is None:
         return False
     if running.phase == "failed":
@@ -173,6 +173,21 @@ def _is_up(directory: ClusterDirectory, master: str) -> bool:
             "name another directory with --dir"
         )
     return True
+
+
+def _running(directory: ClusterDirectory) -> Record | None:
+    """Return the record of the application that runs from the directory, which writes one soon after its start."""
+    from tupletree.errors import UnavailableError
+
+    deadline = time.monotonic() + _DOWN_TIMEOUT_S
+    while (pid := directory.process()) is not None:
+        record = directory.load()
+        if record is not None and record.pid == pid:
+            return record
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"process {pid} runs from {directory.path} and says nothing: end it, and try again")
+        time.sleep(_POLL_S)
+    return None
 
 
 def _await_end(directory: ClusterDirectory) -> None:

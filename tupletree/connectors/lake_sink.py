@@ -13,7 +13,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from tupletree._arrow import pa
 from tupletree._sinks.sql_rules import Note, Step, decide
@@ -38,6 +38,11 @@ class OvertakenError(Exception):
 class LakeSink(TransactionalSink):
     """A table to which rows are appended. Subclasses know the kind of table. Not thread-safe."""
 
+    opaque_refusal: ClassVar[str] = (
+        "another attempt can have other rows, and rows that were appended are not taken back, since they may have been "
+        "compacted with others"
+    )
+
     def __init__(self, user: str, table: str, columns: Columns, timeout_s: float) -> None:
         check_seconds(user, "timeout_s", timeout_s)
         self._typed = TypedRows(user, columns)
@@ -49,10 +54,7 @@ class LakeSink(TransactionalSink):
     def open(self, owner: str, *, is_opaque: bool = False) -> None:
         """Prepare to commit as an owner. Raises UsageError for opaque transactions."""
         if is_opaque:
-            raise UsageError(
-                f"{self.target} cannot be written behind an opaque source: another attempt can have other rows, and "
-                f"rows that were appended are not taken back, since they may have been compacted with others"
-            )
+            raise UsageError(f"{self.target} cannot be written behind an opaque source: {self.opaque_refusal}")
         self._owner = owner
 
     def faults(self, rows: Sequence[Row]) -> Mapping[int, UsageError]:

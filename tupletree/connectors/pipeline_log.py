@@ -42,6 +42,7 @@ class PipelineLog(LogSource):
     metadata_fields: ClassVar[Sequence[str]] = ("txid",)
     is_numbered: ClassVar[bool] = True
     unit: ClassVar[str] = "rows"
+    _last = 0  # of the class: logs submitted by earlier versions have none
 
     def __init__(self, path: str | Path, fields: Sequence[str], *, is_opaque: bool = False) -> None:
         self.path = absolute("PipelineLog", path, "path")
@@ -58,7 +59,8 @@ class PipelineLog(LogSource):
 
     def bounds(self, partition: str) -> Bounds:
         txids = self._readable()
-        return Bounds(txids[0] * ROWS, (txids[-1] + 1) * ROWS) if txids else Bounds(ROWS, ROWS)
+        end = (self._last + 1) * ROWS
+        return Bounds(txids[0] * ROWS if txids else end, end)
 
     def limited(self, partition: str, start: int, end: int, limit: int) -> int:
         """Return the end of the batch: it is read once, from ``start`` on, and in lists."""
@@ -87,31 +89,37 @@ class PipelineLog(LogSource):
         self._batch = None
 
     def _readable(self) -> list[int]:
-        """Return the txids of batches that stay as they are, in order.
+        """Return the txids of batches that stay as they are, in order. ``_last`` is the newest that there was.
 
         A listing that is made while two batches are committed can have the later one alone: so the newest of a first
-        listing counts.
+        listing counts. While an opaque batch is replaced, it is gone, and the one before it stays as it is.
         """
         try:
             newest = max(committed_batches(self.path), default=0)
             known = committed_batches(self.path) if newest else []
         except OSError as error:
             raise FailedException(f"{self.path} cannot be read: {error}") from error
-        return sorted(txid for txid in known if txid < newest + (not self.is_opaque))
+        self._last = min(newest, max(self._last, newest - self.is_opaque))
+        return sorted(txid for txid in known if txid <= self._last)
 
     def _files(self, txid: int) -> tuple[ParquetLog, list[tuple[str, int]]]:
-        """Return the log of a batch's files, and their names and numbers of rows. DeletedError if it is gone."""
+        """Return the log of a batch's files, and their names and numbers of rows. DeletedError if they are gone."""
         if self._batch is None or self._batch[0] != txid:
             folder = batch_folder(self.path, txid)
             log = ParquetLog(folder, self.fields)
             try:
                 self._batch = txid, log, [(name, log.bounds(name).end) for name in data_files(folder)]
             except (OSError, FailedException) as error:
-                later = [other for other in self._readable() if other > txid]
-                if os.path.isdir(folder) or not later:
-                    raise FailedException(f"transaction {txid} of {self.path} cannot be read: {error}") from error
-                raise DeletedError(f"{self.path}: transaction {txid} was deleted unread", later[0] * ROWS) from error
+                raise self._fault(txid, error) from error
         return self._batch[1:]
+
+    def _fault(self, txid: int, error: Exception) -> FailedException:
+        """Return the error to raise for a batch whose files cannot be read: DeletedError if it is gone."""
+        later = [other for other in self._readable() if other > txid]
+        if os.path.isdir(batch_folder(self.path, txid)) or not later:
+            return FailedException(f"transaction {txid} of {self.path} cannot be read: {error}")
+        self._batch = None  # only now: positions count the rows of all files, also of those deleted first
+        return DeletedError(f"{self.path}: transaction {txid} was deleted unread", later[0] * ROWS)
 
     def _records(self, txid: int, start: int, end: int) -> Iterator[list[tuple[int, LogRecord]]]:
         """Yield the rows of a batch from ``start`` to before ``end``, with their numbers in the batch."""
@@ -120,8 +128,13 @@ class PipelineLog(LogSource):
         for name, rows in files:
             begin, stop = max(0, start - first), min(rows, end - first)
             if begin < stop:
-                for records in log.read(name, begin, stop):
-                    yield [(first + one.position, one) for one in records]
+                try:
+                    for records in log.read(name, begin, stop):
+                        yield [(first + one.position, one) for one in records]
+                except FailedException as error:
+                    if os.path.exists(log.path(name)):
+                        raise
+                    raise self._fault(txid, error) from error  # the batch was deleted while it was read
             first += rows
 
 

@@ -121,7 +121,7 @@ class Driver:
         self._is_opaque = is_opaque
         self._conf = conf
         self._events = events
-        self.about = {"master": str(conf.get("spark.remote") or conf.get("spark.master") or "local[*]")}
+        self.about = {"master": session.master_of(conf)}
         self.links: dict[TransactionAttempt, str] = {}  # the last job of each attempt in Spark's UI
         self._spark: SparkSession | None = None
         self._reached_s = now_s()

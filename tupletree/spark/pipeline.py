@@ -109,10 +109,20 @@ class PipelineBuilder(TransactionalTopologyBuilder):
         super().__init__(self.pipeline.transactional_id, COMPONENT, self.pipeline.source.spout())
 
     def create_topology(self) -> Topology:
-        """Same as TransactionalTopologyBuilder.create_topology."""
+        """Same as TransactionalTopologyBuilder.create_topology. Refuses several tasks of the pipeline."""
         topology = super().create_topology()
-        topology.components[COMPONENT].conf["topology.tick.tuple.freq.secs"] = TICK_S
+        driver = topology.components[COMPONENT]
+        if driver.tasks > 1:
+            fault = f"the pipeline has {driver.tasks} tasks, and each would commit a part of a batch; one was expected"
+            _refuse("topology.tasks", fault)
+        driver.conf["topology.tasks"] = 1  # also if the topology's configuration has another number for all components
+        driver.conf["topology.tick.tuple.freq.secs"] = TICK_S
         return topology
+
+    @property
+    def _commits_in_groups(self) -> bool:
+        """False, whatever the bolts downstream permit: the driver commits one transaction after the other."""
+        return False
 
     def _emitter_bolt(self, spout: TransactionalSpout) -> EmitterBolt:
         return PipelineBolt(self.transactional_id, self.pipeline, spout)
@@ -192,6 +202,9 @@ def _check_sinks(pipeline: Pipeline, name: str) -> None:
         if sink is not None and not isinstance(sink, Sink):
             hint = ", or 'sinks' for several" if _is_list_of(sink, Sink) else ""
             _refuse(field, f"{name}.{field} holds {_said(sink)}; a Sink such as SqlState(…) was expected{hint}")
+        if sink is not None and sink.opaque_refusal and pipeline.source.is_opaque:
+            refusal = f"{sink.target} cannot be written behind an opaque source: {sink.opaque_refusal}"
+            _refuse(field, f"{name}.{field}: {refusal}")
     targets = [sink.target for sink in pipeline.all_sinks() if sink.target]
     for target in targets:
         if targets.count(target) > 1:

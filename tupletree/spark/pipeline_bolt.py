@@ -71,6 +71,7 @@ class PipelineBolt(EmitterBolt):
         super().prepare(conf, context, collector)
         self._conf = conf  # of the task, whose keys can change while the topology runs
         self._jobs = Jobs(_retries(conf))
+        self._attempts = self._jobs.attempts
         self._columns: dict[TransactionAttempt, list[list[Any]]] = {}
         is_opaque = isinstance(self.spout, OpaqueSpoutAdapter)
         self._driver = Driver(self.transactional_id, self.pipeline, is_opaque, conf, _workers(conf), self)
@@ -124,7 +125,7 @@ class PipelineBolt(EmitterBolt):
         self._progress.began()
 
     def _batch(self, tup: Tuple) -> None:
-        attempt, metadata, committed = tup.values
+        attempt, _, committed = tup.values
         self._apply(self._jobs.saw_committed(committed))
         wanted = self._jobs.wants(attempt)
         if wanted is None:
@@ -133,12 +134,8 @@ class PipelineBolt(EmitterBolt):
             self.collector.fail(tup)
         else:
             splits = _Splits(self.context.component_id, attempt, self.collector)
-            if self._guarded(tup, attempt, lambda: self._emit_splits(attempt, metadata, committed, splits)):
+            if self._guarded(tup, attempt, lambda: self._emit(tup, splits, lambda: len(splits.taken))):
                 self._apply(self._jobs.batch(attempt, splits.taken, tup, now_s()))
-
-    def _emit_splits(self, attempt: TransactionAttempt, metadata: Any, committed: int, splits: BatchCollector) -> None:
-        self._emitter.cleanup_before(committed)
-        self._emitter.emit_batch(attempt, metadata, splits)
 
     def _processed(self, attempt: TransactionAttempt, done: Processed) -> None:
         if done.columns is not None:

@@ -96,7 +96,7 @@ def settings(conf: Mapping[str, Any]) -> dict[str, str]:
     if master.partition("[")[0] not in ("local", "local-cluster", "yarn") and not master.startswith(
         ("spark://", "k8s://")
     ):
-        raise UsageError(f"spark.master is {master!r}; local[…], spark://…, yarn or k8s://… was expected")
+        raise UsageError(f"spark.master is {address_of(master)!r}; local[…], spark://…, yarn or k8s://… was expected")
     defaults = {
         "spark.app.name": "tupletree",
         "spark.master": master,
@@ -165,7 +165,7 @@ def _await_tasks(session: SparkSession) -> None:
 
 def reach(url: str) -> None:
     """Raise UnavailableError if no master or Connect server answers. Spark itself would notice only after minutes."""
-    scheme, _, rest = url.partition("://")
+    scheme, _, rest = address_of(url).partition("://")
     if scheme not in ("spark", "sc") or (scheme == "sc" and any(map(os.environ.get, _PROXIES))):
         return
     for address in rest.split(","):
@@ -176,7 +176,25 @@ def reach(url: str) -> None:
         except (OSError, ValueError) as error:
             fault = error
     server = "Spark master" if scheme == "spark" else "Spark Connect server"
-    raise UnavailableError(f"no {server} answers at {url.partition('/;')[0]}: {fault}")
+    raise UnavailableError(f"no {server} answers at {address_of(url)}: {fault}")
+
+
+def master_of(conf: Mapping[str, Any]) -> str:
+    """Return the address of the master or Connect server that a configuration names, for people."""
+    return address_of(str(conf.get("spark.remote") or conf.get("spark.master") or "local[*]"))
+
+
+def address_of(url: str) -> str:
+    """Return the URL of a master or Connect server without parameters, of which one can be a token."""
+    return url.partition(";")[0].rstrip("/")
+
+
+def _without_values(text: str, url: str) -> str:
+    """Return a text without the values of the parameters of a URL."""
+    for parameter in url.split(";")[1:]:
+        if value := parameter.partition("=")[2]:
+            text = text.replace(value, "*****")
+    return text
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
@@ -195,8 +213,9 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
         with _environment(wanted):
             return _builder(wanted).getOrCreate()
     except Exception as error:
-        where = f"spark.remote {remote}" if remote else f"spark.master {master}"
-        raise SparkLostError(f"no Spark session could be started with {where}: {explain(error)[0]}") from None
+        where = f"spark.remote {address_of(remote)}" if remote else f"spark.master {master}"
+        why = _without_values(explain(error)[0], remote or "")
+        raise SparkLostError(f"no Spark session could be started with {where}: {why}") from None
 
 
 def _find_java() -> None:

@@ -61,6 +61,11 @@ class Sink:
         """
         return ""
 
+    @property
+    def opaque_refusal(self) -> str:
+        """The reason why the sink cannot follow the opaque rule; empty if it can."""
+        return ""
+
     def open(self, scope: SinkScope) -> None:
         """Called once before the first ``stage``, on any thread. May remove data staged by a dead driver."""
 

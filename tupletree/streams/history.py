@@ -54,7 +54,8 @@ class ParquetHistory:
     columns for a value that is a tuple; or a NamedTuple or dataclass whose fields are the columns.
 
     ``positions``: the position after the last message of each partition that the values count, as in
-    ``{"clicks/0": 5000}``. None: those that the pipeline has noted (KafkaTopics), or else none.
+    ``{"clicks/0": 5000}``. None: those that the pipeline has noted (KafkaTopics), or else none. A pipeline notes none
+    for a partition of which it has read no message; name it here if the pipeline left out messages before its start.
 
     The history is that of this moment: files and transactions that come later are not read, and the files must stay
     until the first checkpoint of the program is committed. A pipeline's transactions must all be there, from the first.

@@ -118,5 +118,5 @@ class GroupCommitter(Committer):
     A TransactionalMap with ``in_groups=True`` does this.
 
     Transactions commit in groups only if every committer of the topology has this marker, and the spout too if it is a
-    Committer. Behind an opaque spout they never do.
+    Committer. Behind an opaque spout and in the topology of a Pipeline they never do.
     """

@@ -17,7 +17,7 @@ from tupletree.attempt import Attempts, TransactionAttempt
 from tupletree.component import RAISE_FAILED_FOR_BATCH, Bolt, BoltCollector, TopologyContext
 from tupletree.errors import FailedException, ReportedFailedException, TopologyError, UnavailableError
 from tupletree.transactional.attempt_field import Carried, carry_attempt
-from tupletree.transactional.bolts import Committer
+from tupletree.transactional.bolts import BatchCollector, Committer
 from tupletree.transactional.emission import Reports, new_emission
 from tupletree.transactional.spouts import CommittingEmitter, TransactionalSpout, TransactionEmitter, checked_part
 from tupletree.transactional.streams import BATCH_STREAM, COMMIT_STREAM, REPORT, attempts_of
@@ -85,7 +85,7 @@ class EmitterBolt(Bolt):
             self.collector.ack(tup)  # a tick belongs to no batch
 
     def _batch(self, tup: Tuple) -> None:
-        attempt, metadata, committed = tup.values
+        attempt, _, committed = tup.values
         if self._attempts.has_seen(attempt):  # a duplicate: a second emission would falsify the counts
             self.collector.ack(tup)
             return
@@ -95,17 +95,18 @@ class EmitterBolt(Bolt):
         self._attempts.saw_committed(committed)
         self._attempts.saw(attempt)
         emission = new_emission(attempt, self.context.component_id, self.collector, self.carried)
-
-        def emit() -> None:
-            self._emitter.cleanup_before(committed)
-            emit_batch: Callable[..., object] = self._emitter.emit_batch
-            returned = emit_batch(attempt, metadata, emission)
-            check_returned(self.context.component_id, self._emitter, "emit_batch", returned)
-            self._check_size(attempt, emission.rows)
-
-        if self._guarded(tup, attempt, emit):
+        if self._guarded(tup, attempt, partial(self._emit, tup, emission, lambda: emission.rows)):
             self._reports.send(emission, committed, tup)
             self.collector.ack(tup)
+
+    def _emit(self, tup: Tuple, collector: BatchCollector, rows: Callable[[], int]) -> None:
+        """Let the emitter emit the batch that a tuple asks for, and check it. ``rows``: the number of emitted rows."""
+        attempt, metadata, committed = tup.values
+        self._emitter.cleanup_before(committed)
+        emit_batch: Callable[..., object] = self._emitter.emit_batch
+        returned = emit_batch(attempt, metadata, collector)
+        check_returned(self.context.component_id, self._emitter, "emit_batch", returned)
+        self._check_size(attempt, rows())
 
     def _check_size(self, attempt: TransactionAttempt, size: int) -> None:
         """Check the batch size of a replay, for a spout that must replay identical batches."""

@@ -223,19 +223,37 @@ class Progress:
         raise DeposedError(f"another coordinator of transactional id {self._id!r} has taken over: {who}", successor)
 
 
+FORGOTTEN_IN_PART = "none: forgotten in part, repeat --forget"
+"""The owner of the epoch while the data of an id are being deleted."""
+
 _SHARED = {"$states": "the states of all topologies", "$checkpoints": "the checkpoints of all topologies"}
 
 
 def forget(store: StateStore, transactional_id: str) -> None:
     """Delete all data stored for an id: its next topology begins at transaction 1, in epoch 1.
 
-    No topology of this id may be running. After an UnavailableError repeat the call. Raises UsageError for the ids that
-    hold the states and the checkpoints of all topologies.
+    No topology of this id may be running. After an UnavailableError repeat the call: the id is known until everything
+    is deleted. Raises UsageError for the ids that hold the states and the checkpoints of all topologies.
     """
     layout.check_id(transactional_id)
     if shared := _SHARED.get(transactional_id):
         raise UsageError(f"transactional id {transactional_id!r} cannot be forgotten: it holds {shared}")
-    _delete(store, layout.topology_path(transactional_id))
+    _end_authority(store, layout.epoch_path(transactional_id))
+    for path in (layout.partitions_folder, layout.metadata_folder, layout.progress_path):
+        _delete(store, path(transactional_id))
+    _delete(store, layout.topology_path(transactional_id))  # the epoch is the last data: without it, the id is unknown
+
+
+def _end_authority(store: StateStore, path: str) -> None:
+    """Raise the stored epoch, if there is one, so that no coordinator or emitter writes to what is being deleted."""
+    for _ in range(TRIES):
+        node = store.get(path)
+        if node is None:
+            return
+        with suppress(ConflictError):
+            store.write([Put(path, encode_stored(path, FORGOTTEN_IN_PART), node.version)])
+            return
+    raise _still_written(path)
 
 
 def _delete(store: StateStore, path: str) -> None:
@@ -244,4 +262,8 @@ def _delete(store: StateStore, path: str) -> None:
     with suppress(ConflictError):
         store.write([Delete(path)])
     if store.get(path) is not None:
-        raise ConflictError(f"{path} cannot be deleted: a writer is active; kill the topology first")
+        raise _still_written(path)
+
+
+def _still_written(path: str) -> ConflictError:
+    return ConflictError(f"{path} cannot be deleted: a writer is active; kill the topology first")

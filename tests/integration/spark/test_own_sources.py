@@ -10,10 +10,17 @@ from local_components import Log
 from local_spark import LOCAL
 from pyspark.sql import DataFrame
 
-from tupletree.errors import EmitError, TaskFailedError
+from tupletree.errors import EmitError, FailedException, TaskFailedError
 from tupletree.spark import ForeachBatch, Pipeline, Source
 from tupletree.testing import LocalCluster
-from tupletree.transactional import PartitionCoordinator, PartitionedTransactionalSpout, PartitionEmitter
+from tupletree.transactional import (
+    PartitionCoordinator,
+    PartitionedTransactionalSpout,
+    PartitionEmitter,
+    TransactionalSpout,
+    TransactionCoordinator,
+    TransactionEmitter,
+)
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -105,3 +112,69 @@ def test_a_row_that_is_no_split_ends_the_worker_with_one_sentence() -> None:
         "component 'pipeline': the spout of the source emitted [0, 10] on stream 'default' for transaction 1 "
     )
     assert str(error).endswith("; [split] was expected, or [attempt, split] with that attempt")
+
+
+class Once(TransactionCoordinator):
+    def is_ready(self) -> bool:
+        return True
+
+    def initialize_transaction(self, txid: int, previous: Any) -> int:
+        if txid > 1:
+            raise FailedException("there is one batch")
+        return txid
+
+
+class Scripted(TransactionEmitter):
+    """An emitter without partitions, of which nothing is known but what it does."""
+
+    def __init__(self, emit: Callable[[Any], object]) -> None:
+        self.emit = emit
+
+    def emit_batch(self, attempt: Any, metadata: Any, collector: Any) -> None:
+        return self.emit(collector)  # type: ignore[return-value]
+
+
+class ScriptedSpout(TransactionalSpout):
+    outputs = ["split"]
+
+    def __init__(self, emit: Callable[[Any], object]) -> None:
+        self.emit = emit
+
+    def coordinator(self, conf: Any, context: Any) -> TransactionCoordinator:
+        return Once()
+
+    def emitter(self, conf: Any, context: Any) -> TransactionEmitter:
+        return Scripted(self.emit)
+
+
+class ScriptedNumbers(Numbers):
+    def spout(self) -> Any:
+        return ScriptedSpout(self.row)  # type: ignore[arg-type]
+
+
+class ScriptedSums(Sums):
+    def __init__(self, emit: Callable[[Any], object], save: Any) -> None:
+        self.source = ScriptedNumbers(emit)  # type: ignore[arg-type]
+        self.sinks = [ForeachBatch(save)]
+
+
+def test_splits_that_are_returned_instead_of_emitted_are_no_empty_batch() -> None:
+    with LocalCluster() as cluster, pytest.raises(TaskFailedError) as caught:
+        cluster.submit("own", ScriptedSums(lambda collector: [[[0, 10]]], print).topology(), CONF)
+        cluster.wait_until(lambda: False, timeout=60)
+    assert "Scripted.emit_batch returned a list; a returned value is ignored; emit instead" in str(caught.value)
+
+
+def test_a_replay_with_another_number_of_splits_is_reported() -> None:
+    sizes = Log()
+
+    def emit(collector: Any) -> None:
+        sizes.append(1)
+        collector.emit_many([[[0, 10]]] * len(sizes))
+
+    def save(result: DataFrame, txid: int) -> None:
+        raise FailedException("again")
+
+    with LocalCluster() as cluster:
+        cluster.submit("own", ScriptedSums(emit, save).topology(), CONF)
+        cluster.wait_until(lambda: any("emitted 2 tuples, but 1 the" in str(one) for one in cluster.errors("own")), 60)

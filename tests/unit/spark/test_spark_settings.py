@@ -7,9 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from test_driver_close import Unheard
 
 from tupletree.errors import UnavailableError, UsageError
-from tupletree.spark.session import reach, settings
+from tupletree.spark import Pipeline
+from tupletree.spark.driver import Driver
+from tupletree.spark.failures import SparkLostError
+from tupletree.spark.session import acquire, reach, settings
 
 
 def test_every_key_of_spark_reaches_the_session_and_no_other() -> None:
@@ -54,6 +58,22 @@ def test_a_connect_server_has_a_master_of_its_own() -> None:
 def test_a_master_that_is_none_is_one_sentence(master: str) -> None:
     with pytest.raises(UsageError, match=r"spark\.master is '.*'; local\[…\], spark://…, yarn or k8s://… was expected"):
         settings({"spark.master": master})
+
+
+@pytest.mark.parametrize("slash", ["/", ""])
+def test_no_status_and_no_error_has_the_token_of_a_connect_server(slash: str) -> None:
+    driver = Driver("id", Pipeline(), False, {"spark.remote": f"sc://127.0.0.1:1{slash};token=k9w="}, 2, Unheard())
+    driver.close()
+    assert driver.about == {"master": "sc://127.0.0.1:1"}
+    with pytest.raises(UnavailableError, match=r"no Spark Connect server answers at sc://127\.0\.0\.1:1: "):
+        reach(f"sc://127.0.0.1:1{slash};token=k9w=")
+    with pytest.raises(UsageError, match=r"spark\.master is 'sc://ann'; "):
+        settings({"spark.master": f"sc://ann{slash};token=k9w="})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(SparkLostError, match=f"could be started with spark.remote {address}: ") as caught:
+            acquire({"spark.remote": f"{address}{slash};token=k9w="})
+    assert "k9w" not in str(caught.value)
 
 
 WITHOUT_JAVA = """

@@ -115,6 +115,38 @@ def test_batches_that_are_gone_are_told_and_those_that_follow_are_read(directory
         log.limited(PARTITION, 9 * ROWS, 5 * ROWS, 1)
 
 
+def test_a_batch_that_is_deleted_while_it_is_read_is_told_and_those_that_follow_are_read(directory: Directory) -> None:
+    directory.commit(1, [("a", 1)], [("b", 2)])
+    log = PipelineLog(directory.path, ["n"])
+    assert len(read(log, ROWS)) == 2
+    shutil.rmtree(directory.path / f"txid={1:020}")
+    with pytest.raises(FailedException, match=r"transaction 1 of .* cannot be read: .*No such file"):
+        list(log.read(PARTITION, ROWS + 1, 2 * ROWS))
+    directory.commit(2, [("c", 3)])
+    with pytest.raises(DeletedError, match="transaction 1 was deleted unread") as caught:
+        list(log.read(PARTITION, ROWS + 1, 2 * ROWS))
+    assert read(log, caught.value.first) == [((3,), 2)]
+
+
+def test_the_end_of_an_opaque_log_stays_when_old_batches_are_deleted_or_the_newest_is_replaced(
+    directory: Directory,
+) -> None:
+    for txid in range(1, 5):
+        directory.commit(txid, [("a", txid)], is_opaque=True)
+    log = PipelineLog(directory.path, ["n"], is_opaque=True)
+    assert log.bounds(PARTITION) == Bounds(ROWS, 4 * ROWS)
+    newest = directory.path / f"txid={4:020}"
+    newest.rename(directory.path / "_replaced")
+    assert log.bounds(PARTITION) == Bounds(ROWS, 4 * ROWS)
+    (directory.path / "_replaced").rename(newest)
+    for txid in (1, 2, 3):
+        shutil.rmtree(directory.path / f"txid={txid:020}")
+    for one in (log, PipelineLog(directory.path, ["n"], is_opaque=True)):
+        assert one.bounds(PARTITION) == Bounds(4 * ROWS, 4 * ROWS)
+    directory.commit(5, [("a", 5)], is_opaque=True)
+    assert read(log, 4 * ROWS) == [((4,), 4)]
+
+
 def test_a_file_without_a_column_is_told(directory: Directory) -> None:
     directory.commit(1, [("a", 1)])
     with pytest.raises(FailedException, match="has no column 'm'; it has n, word"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -10,9 +11,10 @@ from progress_scene import ID, insist, run_to
 
 from tupletree._stores.memory_nodes import MemoryStore
 from tupletree._stores.nodes import Create
-from tupletree.errors import AuthorityError, UsageError
+from tupletree.errors import AuthorityError, UnavailableError, UsageError
 from tupletree.transactional import layout
 from tupletree.transactional.progress import Progress, forget
+from tupletree.transactional.status import load_status, transactional_ids
 
 
 def test_a_forgotten_id_begins_anew_and_others_stay() -> None:
@@ -38,6 +40,27 @@ def test_forgetting_that_is_interrupted_at_any_step_is_done_by_calling_it_again(
         assert interrupted.store.get(f"/{ID}") is None
         if not interrupted.interrupted:
             break
+
+
+def test_an_id_that_is_forgotten_in_part_is_known_and_its_coordinator_writes_nothing() -> None:
+    for at, _ in interruptions():
+        interrupted = InterruptedStore(MemoryStore(), at)
+        store = interrupted.store
+        old = run_to(store, 2)
+        store.write([Create(layout.partition_path(ID, 0))])
+        with suppress(UnavailableError):
+            forget(interrupted, ID)
+        if not interrupted.interrupted:
+            break
+        has_begun = store.get(layout.partition_path(ID, 0)) is None
+        if has_begun:
+            with pytest.raises(AuthorityError):
+                old.record(2)
+        if store.get(layout.progress_path(ID)) is None:
+            assert Progress.take_over(store, ID, "new").committed == 0
+        else:
+            assert transactional_ids(store) == [ID]
+            assert not has_begun or load_status(store, ID).owner == "none: forgotten in part, repeat --forget"
 
 
 @pytest.mark.parametrize("name", ["global-count", "wörter zählen", "数", "...", "a.b:c@d%2F", "Zookeeper"])

@@ -37,6 +37,10 @@ class RowSink(Sink):
     def target(self) -> str:
         return self._sink.target
 
+    @property
+    def opaque_refusal(self) -> str:
+        return self._sink.opaque_refusal
+
     def open(self, scope: SinkScope) -> None:
         self._sink.open(scope.transactional_id, is_opaque=scope.is_opaque)
 
