@@ -10,7 +10,7 @@ from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
-from tupletree.replaying_spout import ReplayingSpout, is_aligned
+from tupletree.replaying_spout import ReplayingSpout, is_aligned, kept_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,13 @@ class ReliableSpout(ReplayingSpout):
                 continue
             self._read_rows += 1
             if not isinstance(read, Message):
-                self._send(replay.begin(read, DEFAULT_STREAM))
+                self._send(replay.begin(kept_row(read), DEFAULT_STREAM))
             else:
                 if read.id is not None or read.position is not None:
                     self._is_counted = False
                 if read.position is not None:
                     self._last = read.position
-                self._send(replay.begin(read.row, read.stream, read.id, read.position))
+                self._send(replay.begin(kept_row(read.row), read.stream, read.id, read.position))
             if not (self.collector.has_room() and replay.may_read(self.max_ahead)):
                 return
         self._is_at_end = True
