@@ -158,11 +158,13 @@ def test_rows_are_checked_as_on_a_cluster() -> None:
 
     for bolt, message in (
         (Wrong("ab"), "component 'test': a row is a list of values, not 'ab'"),
+        (Wrong({"a": 1, "b": 2}), "component 'test': a row is a list of values, not {'a': 1, 'b': 2}; emit"),
         (Wrong([1]), "component 'test' emitted 1 values on stream 'default', which declares 2: a, b"),
         (Wrong([1, 2], "x"), r"component 'test' declares no stream 'x' \(declared: default\)"),
     ):
         with pytest.raises(EmitError, match=message):
             run_bolt(bolt, [{"n": 1}])
+    assert run_bolt(Wrong(range(2)), [{"n": 1}]).rows() == [[0, 1]]
 
 
 def test_an_async_bolt_needs_a_loop() -> None:
