@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tupletree._kept_rows import kept_row
 from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
 from tupletree.outputs import DEFAULT_STREAM
-from tupletree.replaying_spout import ReplayingSpout, is_aligned, kept_row
+from tupletree.replaying_spout import ReplayingSpout, is_aligned
 
 
 @dataclass(frozen=True, slots=True)

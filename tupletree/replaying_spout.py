@@ -7,10 +7,7 @@ source when the tree of the letter is complete: a letter that fails is emitted a
 
 from __future__ import annotations  # pure
 
-import copy
-import dataclasses
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from tupletree._replay import Pending, Replay
@@ -28,19 +25,6 @@ LETTERS: Final = Backoff(first_s=1, factor=2, max_s=60, max_attempts=5)
 
 REFUSED_AT_A_TIME: Final = 100
 """The maximum number of messages that a poll refuses and reports before it returns without a tuple."""
-
-
-def kept_row(row: Any) -> Any:
-    """Return a row as it is now, to be emitted again later: its spout may use the same list for the next row."""
-    if type(row) is list:
-        return row[:]
-    if type(row) is tuple:
-        return row
-    if dataclasses.is_dataclass(row):
-        return copy.copy(row)
-    if isinstance(row, tuple | str | bytes | bytearray | set | frozenset | Mapping) or not isinstance(row, Iterable):
-        return row  # a NamedTuple, or a value that is no row and that the emit refuses
-    return list(row)
 
 
 def is_aligned(context: TopologyContext) -> bool:

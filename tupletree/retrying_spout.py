@@ -5,6 +5,7 @@ from __future__ import annotations  # pure
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tupletree._kept_rows import kept_row
 from tupletree._replay import Pending
 from tupletree._signatures import is_generator
 from tupletree._stored_states import is_positioned
@@ -12,7 +13,7 @@ from tupletree.backoff import Backoff
 from tupletree.collector import SpoutCollector
 from tupletree.component import Spout, TopologyContext
 from tupletree.errors import UsageError
-from tupletree.replaying_spout import ReplayingSpout, kept_row
+from tupletree.replaying_spout import ReplayingSpout
 
 SEVERAL: Final = ""
 """The stream of a stored message that is emitted by ``emit_tree``. Its row is a list of streams and values."""
