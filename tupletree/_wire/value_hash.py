@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from tupletree._wire.codec import encode_columns, encode_value, reason_of
+from tupletree._wire.codec import encode_columns, encode_value, is_of_numpy, python_value, reason_of
 from tupletree._wire.value_types import compared_content, is_value_type
 from tupletree.errors import UnregisteredTypeError
 
@@ -39,6 +39,8 @@ def _canonical(value: Any) -> Any:
 
     Python hashes equal numbers of all types equally, and, unlike the hash of a string, without a salt.
     """
+    if is_of_numpy(value):
+        value = python_value(value)
     if isinstance(value, numbers.Number):
         return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object
     if type(value) is dt.time and (offset := value.utcoffset()) is not None:
