@@ -143,7 +143,7 @@ def test_an_object_that_its_class_does_not_take_is_named() -> None:
 
     item = Positive(1)
     item.n = -1
-    with pytest.raises(ProtocolError, match="of class .*Positive cannot be made: ValueError: below zero"):
+    with pytest.raises(ProtocolError, match=r"of class .*Positive cannot be made: ValueError: below zero"):
         decode_value(encode_value(item))
 
 
