@@ -95,8 +95,21 @@ class Component:
         declarer.declare_outputs(self.outputs)
 
     def component_configuration(self) -> Mapping[str, Any]:
-        """Return the component's own configuration; ``add_configurations`` overrides it. Called at build time."""
+        """Return the component's own configuration; ``add_configurations`` overrides it. Called at build time.
+
+        What a class of the library returns, such as the tick interval of a BatchingBolt, holds in a subclass as well,
+        unless its method sets the same keys.
+        """
         return {}
+
+
+def configuration_of(component: Component) -> Mapping[str, Any]:
+    """Return a component's own configuration, on top of that of the library's class that it is derived from."""
+    name = "component_configuration"
+    bases = [one for one in type(component).__mro__ if one.__module__.startswith("tupletree.") and name in vars(one)]
+    if not bases:
+        return component.component_configuration()
+    return {**vars(bases[0])[name](component), **component.component_configuration()}
 
 
 class Spout(Component):

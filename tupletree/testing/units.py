@@ -9,7 +9,7 @@ from typing import Any
 from tupletree import config
 from tupletree.async_bolt import AsyncBolt
 from tupletree.batching_bolt import BatchingBolt
-from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext
+from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext, configuration_of
 from tupletree.config import TopologyConf
 from tupletree.errors import FailedException, UsageError
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
@@ -71,7 +71,7 @@ def run_bolt(
     declarer = FieldsDeclarer("test")
     bolt.declare_output_fields(declarer)
     recorder = Recorder("test", {stream.id: stream.fields for stream in declarer.streams.values()})
-    context = _context({**config.defaults(), **bolt.component_configuration(), **(conf or {})})
+    context = _context({**config.defaults(), **configuration_of(bolt), **(conf or {})})
     bolt.context = context
     if isinstance(bolt, BasicBolt):
         bolt.collector = recorder.basic_collector
