@@ -59,7 +59,8 @@ def run_bolt(
 
     ``prepare`` and ``setup`` are called first, ``init_state`` with an empty state, then ``execute`` or
     ``execute_batch``, or ``tick`` for a tick, and ``teardown`` and ``cleanup`` at the end. A dict becomes a tuple with
-    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time.
+    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time, and at a tick the
+    tuples gathered so far.
     ``conf``: overrides of the default configuration.
 
     Raises:
@@ -85,7 +86,7 @@ def run_bolt(
         state.default_factory = bolt.default_factory
         bolt.init_state(state)
     made = [given if isinstance(given, Tuple) else make_tuple(given) for given in tuples]
-    for batch in _batches(made, bolt.max_batch if isinstance(bolt, BatchingBolt) else 1):
+    for batch in _gathered(made, bolt.max_batch) if isinstance(bolt, BatchingBolt) else [[tup] for tup in made]:
         _execute(bolt, batch, recorder)
     bolt.teardown()
     bolt.cleanup()
@@ -100,8 +101,15 @@ def _context(conf: Mapping[str, Any]) -> TopologyContext:
     return context
 
 
-def _batches(tuples: list[Tuple], most: int) -> list[list[Tuple]]:
-    return [tuples[start : start + most] for start in range(0, len(tuples), most)]
+def _gathered(tuples: Iterable[Tuple], most: int) -> list[list[Tuple]]:
+    """Return the batches of a BatchingBolt, which a tick ends."""
+    batches: list[list[Tuple]] = [[]]
+    for tup in tuples:
+        if tup.is_tick or len(batches[-1]) == most:
+            batches.append([])
+        if not tup.is_tick:
+            batches[-1].append(tup)
+    return [batch for batch in batches if batch]
 
 
 def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> None:

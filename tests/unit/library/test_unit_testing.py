@@ -127,6 +127,11 @@ def test_a_bolt_that_gathers() -> None:
     assert ([tup["n"] for tup in recorder.acked], [tup["n"] for tup in recorder.failed]) == ([0, 2], [1])
 
 
+def test_a_tick_ends_a_batch_and_is_not_in_it() -> None:
+    numbers = [make_tuple({"n": number}) for number in range(4)]
+    assert run_bolt(Batches(), [numbers[0], make_tick(), make_tick(), *numbers[1:]]).rows() == [[1], [2], [1]]
+
+
 def test_a_window_and_a_combiner() -> None:
     class Totals(WindowedBolt):
         outputs = ("total",)
