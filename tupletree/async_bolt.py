@@ -63,7 +63,9 @@ class AsyncCollector(BoltCollector):
             raise EmitError("an async bolt anchors each tuple to its input: emit without anchors")
         call = _current.get(None)
         if call is None or call.has_ended:
-            error = EmitError("an async bolt can emit only while execute runs: await what execute calls")
+            error = EmitError(
+                "an async bolt can emit only while execute runs: await what execute calls; a tick yields its rows"
+            )
             self.report_error(error)  # who raises here may be an asyncio task that nobody awaits
             raise error
         call.emits.append((kept_row(values), stream))

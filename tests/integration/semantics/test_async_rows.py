@@ -11,7 +11,7 @@ from local_components import Keep, Log
 
 from tupletree import AsyncBolt, TopologyBuilder
 from tupletree.errors import TaskFailedError
-from tupletree.testing import FeederSpout, LocalCluster
+from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
 
 class Scene:
@@ -73,3 +73,29 @@ def test_what_is_no_exception_ends_the_worker_as_an_exception_does(cluster: Loca
     Scene(cluster, execute)
     with pytest.raises(TaskFailedError, match=r"of component 'bolt' failed.*raised Panic\('index out of bounds'\)"):
         cluster.wait_quiet()
+
+
+def test_a_tick_of_an_async_bolt_yields_its_rows() -> None:
+    class Ticks(AsyncBolt):
+        outputs = ("n",)
+
+        def component_configuration(self) -> dict[str, Any]:
+            return {"topology.tick.tuple.freq.secs": 1}
+
+        async def execute(self, tup: Any) -> None:
+            pass
+
+        def tick(self) -> Any:
+            yield [7]
+
+    class Emits(Ticks):
+        def tick(self) -> Any:
+            self.collector.emit([7])
+
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", FeederSpout(["n"]))
+    builder.set_bolt("bolt", Ticks()).shuffle_grouping("numbers")
+    assert complete_topology(builder.create_topology(), {"numbers": []}).rows("bolt") == [[7]]
+    builder.set_bolt("emits", Emits()).shuffle_grouping("numbers")
+    with pytest.raises(TaskFailedError, match="a tick yields its rows"):
+        complete_topology(builder.create_topology(), {"numbers": []})
