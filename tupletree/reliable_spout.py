@@ -140,7 +140,7 @@ class ReliableSpout(ReplayingSpout):
                 continue
             self._read_rows += 1
             if not isinstance(read, Message):
-                self._send(replay.begin(kept_row(read), DEFAULT_STREAM))
+                self._send(replay.begin(read[:] if type(read) is list else kept_row(read), DEFAULT_STREAM))  # a copy
             else:
                 if read.id is not None or read.position is not None:
                     self._is_counted = False

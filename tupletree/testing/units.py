@@ -7,6 +7,7 @@ from types import GeneratorType
 from typing import Any
 
 from tupletree import config
+from tupletree._signatures import check_calls, check_returned
 from tupletree.async_bolt import AsyncBolt
 from tupletree.batching_bolt import BatchingBolt
 from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext, configuration_of
@@ -65,10 +66,14 @@ def run_bolt(
 
     Raises:
         UsageError: the bolt is an AsyncBolt, which needs an event loop: use complete_topology.
+        TopologyError: a topology refuses the bolt, or ends, for the arguments or the result of a method.
         Exception: what the bolt raises, except FailedException, which fails the tuple.
     """
     if isinstance(bolt, AsyncBolt):
         raise UsageError(f"{type(bolt).__name__} runs on an event loop: test it with complete_topology")
+    if not isinstance(bolt, Bolt | BasicBolt):
+        raise UsageError(f"run_bolt takes an object of a Bolt or BasicBolt, not {bolt!r}")
+    check_calls("bolt 'test'", "test", bolt)
     declarer = FieldsDeclarer("test")
     bolt.declare_output_fields(declarer)
     recorder = Recorder("test", {stream.id: stream.fields for stream in declarer.streams.values()})
@@ -119,10 +124,12 @@ def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> 
     recorder.anchors = batch if is_basic else ()
     failed = len(recorder.failed)
     try:
-        rows = _call(bolt, batch, recorder)
+        method, rows = _call(bolt, batch, recorder)
         if isinstance(rows, GeneratorType):
             for row in rows:
                 recorder.record(row, DEFAULT_STREAM, None if is_basic or tup.is_tick else tup, None, None)
+        else:
+            check_returned("test", bolt, method, rows)
     except FailedException:
         recorder.failed += [one for one in batch if one not in recorder.failed[failed:]]
     if is_basic:
@@ -130,11 +137,14 @@ def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> 
     recorder.anchors = ()
 
 
-def _call(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> Any:
+def _call(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> tuple[str, Any]:
+    """Call the bolt's method for a tuple or a batch. Return the name of the method, and what it returned."""
     if batch[0].is_tick and type(bolt).tick not in (Bolt.tick, BasicBolt.tick):
-        return bolt.tick()
+        return "tick", bolt.tick()
     if isinstance(bolt, BasicBolt):
-        return bolt.execute(batch[0], recorder.basic_collector)
+        return "execute", bolt.execute(batch[0], recorder.basic_collector)
     execute: Any = bolt.execute
     execute_batch: Any = bolt.execute_batch
-    return execute(batch[0]) if type(bolt).execute_batch is Bolt.execute_batch else execute_batch(batch)
+    if type(bolt).execute_batch is Bolt.execute_batch:
+        return "execute", execute(batch[0])
+    return "execute_batch", execute_batch(batch)
