@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 from tupletree._event_loop import EventLoop
+from tupletree._kept_rows import kept_row
 from tupletree._time_limits import TimeLimits
 from tupletree.backoff import Backoff
 from tupletree.collector import BoltCollector
@@ -27,13 +28,14 @@ from tupletree.tuples import Tuple
 
 Emits = list[tuple[Sequence[Any], str]]
 
-_emits: ContextVar[Emits] = ContextVar("emits")
+_ENDS = (asyncio.CancelledError, GeneratorExit)
+"""What ends a coroutine from outside."""
 
 
 class _Call:
     """The processing of one tuple: what it emits, and the exception that it ended with, if any."""
 
-    __slots__ = ("emits", "error", "is_done", "task", "tup")
+    __slots__ = ("emits", "error", "has_ended", "is_done", "task", "tup")
 
     def __init__(self, tup: Tuple) -> None:
         self.tup = tup
@@ -41,6 +43,11 @@ class _Call:
         self.emits: Emits = []
         self.error: BaseException | None = None
         self.is_done = False
+        self.has_ended = False
+
+
+_current: ContextVar[_Call] = ContextVar("current")
+"""The call that a coroutine belongs to, and with it the asyncio tasks that the coroutine has begun."""
 
 
 class AsyncCollector(BoltCollector):
@@ -54,10 +61,14 @@ class AsyncCollector(BoltCollector):
         """Emit a tuple anchored to the input. Return (), because the receiving tasks are not known yet."""
         if anchors is not None:
             raise EmitError("an async bolt anchors each tuple to its input: emit without anchors")
-        try:
-            _emits.get().append((values, stream))
-        except LookupError:
-            raise EmitError("an async bolt can emit only while execute runs: await what execute calls") from None
+        call = _current.get(None)
+        if call is None or call.has_ended:
+            error = EmitError(
+                "an async bolt can emit only while execute runs: await what execute calls; a tick yields its rows"
+            )
+            self.report_error(error)  # who raises here may be an asyncio task that nobody awaits
+            raise error
+        call.emits.append((kept_row(values), stream))
         return ()
 
     def emit_many(self, rows: Iterable[Sequence[Any]], anchors: Any = None, stream: str = "default") -> int:
@@ -68,8 +79,8 @@ class AsyncCollector(BoltCollector):
         return count
 
     def report_error(self, error: BaseException) -> None:
-        assert self.context is not None
-        self.context.call_first(lambda: self.plain.report_error(error))
+        if self.context is not None:  # set by ``prepare``
+            self.context.call_first(lambda: self.plain.report_error(error))
 
     def ack(self, tup: Tuple) -> None:
         self._refuse("ack")
@@ -256,8 +267,10 @@ class AsyncBolt(Bolt):
             self._plain.fail(call.tup, call.error)
             if not isinstance(call.error, FailedException) or isinstance(call.error, ReportedFailedException):
                 self._plain.report_error(call.error)
-        else:
+        elif isinstance(call.error, Exception | SystemExit):
             raise call.error
+        else:  # such as a panic in Rust: as it is, it would end the worker without the name of the component
+            raise RuntimeError(f"{type(self).__name__}.execute raised {call.error!r}") from call.error
 
     def _keep_alive(self) -> None:
         """Restart the message timeouts of the tuples that this task has accepted, three times within one timeout."""
@@ -305,7 +318,7 @@ class AsyncBolt(Bolt):
     async def _run(self, call: _Call) -> None:
         task = call.task or asyncio.current_task()
         assert task is not None
-        _emits.set(call.emits)
+        _current.set(call)
         attempts = 0
         while True:
             call.emits.clear()
@@ -319,9 +332,12 @@ class AsyncBolt(Bolt):
                 break
             try:
                 await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
-            except (Exception, SystemExit) as error:  # of a subclass's pause_s
+            except _ENDS:
+                raise
+            except BaseException as error:  # of a subclass's pause_s
                 call.error = error
                 break
+        call.has_ended = True
         self._tasks.discard(task)
         self._done.append(call)
         self._wake()
@@ -334,16 +350,18 @@ class AsyncBolt(Bolt):
             # A coroutine is looked for first, because a test for AsyncIterator takes longer.
             if not isinstance(result, CoroutineType) and isinstance(result, AsyncIterator):
                 async for row in result:
-                    call.emits.append((row, "default"))
+                    call.emits.append((kept_row(row), "default"))
             elif rows := await result:
-                call.emits.extend((row, "default") for row in rows)
+                call.emits.extend((kept_row(row), "default") for row in rows)
         except asyncio.CancelledError:
             if limit.is_cancelled_otherwise and self._loop is None:  # the bolt ends
                 raise
             if limit.has_passed:
                 return TimeoutError(f"{type(self).__name__}.execute took longer than {self.timeout_s:g} s")
             return TimeoutError(f"{type(self).__name__}.execute was cancelled, or awaited what another call cancelled")
-        except (Exception, SystemExit) as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # otherwise the tuple would be kept alive, and never end
             return error
         finally:
             self._limits.end(limit)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.context import TopologyContext
+from tupletree.errors import UsageError
 from tupletree.tuples import Tuple
 
 if TYPE_CHECKING:
@@ -95,8 +96,26 @@ class Component:
         declarer.declare_outputs(self.outputs)
 
     def component_configuration(self) -> Mapping[str, Any]:
-        """Return the component's own configuration; ``add_configurations`` overrides it. Called at build time."""
+        """Return the component's own configuration; ``add_configurations`` overrides it. Called at build time.
+
+        What a class of the library returns, such as the tick interval of a BatchingBolt, holds in a subclass as well,
+        unless its method sets the same keys.
+        """
         return {}
+
+
+def configuration_of(component: Component) -> Mapping[str, Any]:
+    """Return a component's own configuration, on top of that of the library's class that it is derived from.
+
+    Raises:
+        UsageError: it is no dict.
+    """
+    name = "component_configuration"
+    own = component.component_configuration()
+    if not isinstance(own, Mapping):
+        raise UsageError(f"{type(component).__name__}.{name} returned {own!r}: return a dict of keys and values")
+    bases = [one for one in type(component).__mro__ if one.__module__.startswith("tupletree.") and name in vars(one)]
+    return {**vars(bases[0])[name](component), **own} if bases else own
 
 
 class Spout(Component):

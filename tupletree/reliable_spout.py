@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tupletree._kept_rows import kept_row
 from tupletree._replay import Pending, Replay
 from tupletree.backoff import FOREVER, RECONNECT, Backoff
 from tupletree.errors import UnavailableError
@@ -144,13 +145,13 @@ class ReliableSpout(ReplayingSpout):
                 continue
             self._read_rows += 1
             if not isinstance(read, Message):
-                send(replay.begin(read, DEFAULT_STREAM))
+                send(replay.begin(read[:] if type(read) is list else kept_row(read), DEFAULT_STREAM))  # a copy
             else:
                 if read.id is not None or read.position is not None:
                     self._is_counted = False
                 if read.position is not None:
                     self._last = read.position
-                send(replay.begin(read.row, read.stream, read.id, read.position))
+                send(replay.begin(kept_row(read.row), read.stream, read.id, read.position))
             if not (self.collector.has_room() and replay.may_read(self.max_ahead)):
                 return
         self._is_at_end = True

@@ -5,6 +5,7 @@ from __future__ import annotations  # pure
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tupletree._kept_rows import kept_row
 from tupletree._replay import Pending
 from tupletree._signatures import is_generator
 from tupletree._stored_states import is_positioned
@@ -88,13 +89,13 @@ class RetryingSpout(ReplayingSpout):
 
     def begin(self, row: Sequence[Any], msg_id: Any, stream: str, task: int | None) -> tuple[int, ...]:
         """Emit a message of the spout."""
-        pending = self._replay.begin(row, stream, msg_id)
+        pending = self._replay.begin(kept_row(row), stream, msg_id)
         pending.target = task
         return self._send(pending)
 
     def begin_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any) -> int:
         """Emit a message of the spout that has any number of tuples."""
-        given = list(rows)
+        given = [_kept(one) for one in rows]
         return self.collector.emit_tree(given, self._replay.begin(given, SEVERAL, msg_id))
 
     def _send(self, pending: Pending) -> tuple[int, ...]:
@@ -146,3 +147,8 @@ class RetryingCollector(SpoutCollector):
     @property
     def pending(self) -> int:
         return self._collector.pending
+
+
+def _kept(given: Any) -> Any:
+    """Return an element of the rows of ``emit_tree``, to be emitted again later. The emit refuses what is no pair."""
+    return (given[0], kept_row(given[1])) if isinstance(given, tuple | list) and len(given) == 2 else given

@@ -31,6 +31,7 @@ from tupletree.component import (
     Component,
     Spout,
     StatefulBolt,
+    configuration_of,
 )
 from tupletree.config import encode_conf
 from tupletree.declarer import (
@@ -280,7 +281,7 @@ def _check_kind(component_id: str, component: object, kind: ComponentKind) -> No
 
 def _own_conf(definition: Definition) -> Mapping[str, Any]:
     try:
-        conf: Mapping[str, Any] = definition.component.component_configuration()
+        conf = configuration_of(definition.component)
     except TopologyError:
         raise
     except UsageError as error:

@@ -24,7 +24,7 @@ from tupletree._wire.codec import (
 )
 from tupletree._wire.value_hash import hash_values
 from tupletree.attempt import TransactionAttempt
-from tupletree.errors import ProtocolError, UnregisteredTypeError, UsageError
+from tupletree.errors import ProtocolError, UnregisteredTypeError, UnwritableValueError, UsageError
 
 SCALARS = (
     st.none()
@@ -105,6 +105,38 @@ def test_a_numpy_scalar_travels_as_its_python_value(value):
     [[arrived]] = decode_columns(encode_columns([[value]], "c", ["a"]), 1, 1)
     assert arrived == value
     assert type(arrived).__module__ == "builtins"
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (numpy.datetime64("2024-02-29"), dt.date(2024, 2, 29)),
+        (numpy.datetime64("2024-02-29T01:02:03.5"), dt.datetime(2024, 2, 29, 1, 2, 3, 500_000)),
+        (numpy.datetime64("2024-02-29T01:02:03.000004000"), dt.datetime(2024, 2, 29, 1, 2, 3, 4)),  # as pandas has it
+        (numpy.datetime64("NaT", "ns"), None),
+        (numpy.timedelta64(90, "m"), dt.timedelta(hours=1.5)),
+        (numpy.timedelta64(3000, "ns"), dt.timedelta(microseconds=3)),
+    ],
+)
+def test_a_time_of_numpy_travels_as_that_of_python(value, plain):
+    [[arrived]] = decode_columns(encode_columns([[value]], "c", ["a"]), 1, 1)
+    assert (arrived, type(arrived)) == (plain, type(plain))
+    assert hash_values([value], "c", ["a"]) == hash_values([plain], "c", ["a"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [numpy.datetime64("2024-02-29T01:02:03.000000004"), numpy.timedelta64(1, "Y"), numpy.datetime64("20000-01-01")],
+)
+def test_a_time_of_numpy_that_python_cannot_hold_is_refused(value):
+    with pytest.raises(UnwritableValueError, match=r"cannot hold .*: they have whole microseconds"):
+        encode_columns([[value]], "c", ["a"])
+
+
+def test_a_numpy_scalar_without_a_value_of_python_is_refused_by_its_type():
+    for value, name in ((numpy.complex64(1j), "complex"), (numpy.longdouble(1), "longdouble")):
+        with pytest.raises(UnregisteredTypeError, match=f"of type {name} in field 'a'"):
+            encode_columns([[value]], "c", ["a"])
 
 
 def test_a_numpy_array_is_refused():

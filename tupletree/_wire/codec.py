@@ -5,7 +5,7 @@ The values of a batch are one msgpack array of columns, one column per field. ms
 extensions; a user can mark dataclasses, NamedTuples and Enums with ``@value``, and register more with
 ``register_type``. Every other type is an error, never a silent pickle:
 only the receiver's own registry determines the objects that the receiver builds. A numpy scalar travels as the Python
-value that it holds.
+value that it holds: a datetime64 as a datetime, or a date where its unit is days or more.
 
     extension code   type
     1                tuple             msgpack array
@@ -59,6 +59,8 @@ _TUPLE, _BIG_INT, _SET, _ATTEMPT, _MARKED = 1, 2, 4, 5, 11
 _TWO_U64 = struct.Struct("<QQ")
 _FIRST_USER_CODE, _LAST_USER_CODE = 32, 127
 _THREE_I32 = struct.Struct("<iii")
+_OF_MSGPACK = frozenset({type(None), bool, int, float, str, bytes, list, dict})
+_FINER = ("[ns]", "[ps]", "[fs]", "[as]")  # units of numpy below the microseconds of Python
 _TOO_DEEP = f"the value nests tuples and sets more than {MAX_NESTED} levels deep"
 _EPOCH = dt.datetime(1970, 1, 1)  # naive: a time zone is added where needed
 _NEARLY_A_DAY = dt.timedelta(hours=23, minutes=59)
@@ -132,9 +134,28 @@ def _encode_extension(depth: int, value: Any) -> Any:
     if kind in _SCALARS:
         code, encode, _ = _SCALARS[kind]
         return msgpack.ExtType(code, encode(value))
-    if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", None):
-        return value.item()
+    if is_of_numpy(value):
+        plain = python_value(value)
+        return plain if type(plain) in _OF_MSGPACK else _encode_extension(depth, plain)
     raise _UnknownTypeError(kind.__qualname__)
+
+
+def is_of_numpy(value: Any) -> bool:
+    """True for a numpy scalar, also as an array without dimensions."""
+    return type(value).__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "shape", None)
+
+
+def python_value(scalar: Any) -> Any:
+    """Return the Python value of a numpy scalar. Raises ValueError if there is none, as for a time in nanoseconds."""
+    value = scalar.item()
+    if type(value) is int and scalar.dtype.kind in "mM":  # numpy's answer for a unit that Python's types do not have
+        rounded = scalar.astype(f"{scalar.dtype.kind}8[us]") if scalar.dtype.str[3:] in _FINER else None
+        if rounded is None or rounded != scalar:
+            raise ValueError(f"Python's datetime and timedelta cannot hold {scalar!r}: they have whole microseconds")
+        value = rounded.item()
+    if type(value).__module__ == "numpy":
+        raise _UnknownTypeError(type(value).__qualname__)
+    return value
 
 
 def _sorted_if_possible(items: Iterable[Any]) -> list[Any]:

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from tupletree._wire.codec import encode_columns, encode_value, reason_of
-from tupletree._wire.value_types import content_of, is_value_type
+from tupletree._wire.codec import encode_columns, encode_value, is_of_numpy, python_value, reason_of
+from tupletree._wire.value_types import compared_content, is_value_type
 from tupletree.errors import UnregisteredTypeError
 
 
@@ -39,13 +39,15 @@ def _canonical(value: Any) -> Any:
 
     Python hashes equal numbers of all types equally, and, unlike the hash of a string, without a salt.
     """
+    if is_of_numpy(value):
+        value = python_value(value)
     if isinstance(value, numbers.Number):
         return hash(value) if value == value else math.nan  # noqa: PLR0124  # hash(nan) differs from object to object
     if type(value) is dt.time and (offset := value.utcoffset()) is not None:
         return [(dt.datetime.combine(dt.date(2000, 1, 1), value.replace(tzinfo=None)) - offset).isoformat()]
     if is_value_type(type(value)) and not isinstance(value, tuple):
         plain = isinstance(value, (str, bytes))  # an Enum of strings, whose members equal the strings
-        return value.value if plain else [_canonical(item) for item in content_of(value)]
+        return value.value if plain else [_canonical(item) for item in compared_content(value)]
     if type(value) is list or isinstance(value, tuple):
         return [_canonical(item) for item in value]
     if type(value) is dict:

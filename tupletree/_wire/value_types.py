@@ -7,8 +7,10 @@ all marked classes (``carried``), because a task may receive objects of a class 
 
 from __future__ import annotations  # pure
 
+import dataclasses
 import enum
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -35,12 +37,12 @@ def value(cls: C) -> C:
             amount: Decimal
             currency: str
 
-    The fields must be of types that travel. An Enum's member travels by its name. A dataclass's ``init=False`` fields
-    do not travel. A class that is changed while a topology runs is a new version of the data: objects in flight must
-    fit the receiver's class.
+    The fields must be of types that travel. An Enum's member travels by its name, a combination of flags by its value.
+    A dataclass's ``init=False`` fields do not travel. A class that is changed while a topology runs is a new version of
+    the data: objects in flight must fit the receiver's class.
 
     Raises:
-        UsageError: the class is not a dataclass, a NamedTuple or an Enum.
+        UsageError: the class is not a dataclass, a NamedTuple or an Enum, or its fields do not make an object.
     """
     if not (isinstance(cls, type) and issubclass(cls, enum.Enum)):
         try:
@@ -48,8 +50,19 @@ def value(cls: C) -> C:
         except TypeError:
             name = getattr(cls, "__name__", repr(cls))
             raise UsageError(f"@value marks a dataclass, a NamedTuple or an Enum, but {name} is none of them") from None
+        _check_call(cls)
     register(cls)
     return cls
+
+
+def _check_call(cls: Any) -> None:
+    """Check that the class takes its fields, and nothing else, to make an object that has arrived."""
+    names = fields_of(cls)
+    try:
+        inspect.signature(cls).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        call = f"{cls.__name__}({', '.join(f'{name}=…' for name in names)})"
+        raise UsageError(f"@value: an object that arrives is made by {call}, which cannot be called: {error}") from None
 
 
 def register(cls: type) -> None:
@@ -67,12 +80,21 @@ def is_value_type(cls: type) -> bool:
 def content_of(item: Any) -> list[Any]:
     """Return what travels for an object of a class that is marked with ``tupletree.value``.
 
-    It is a list: the name of the class and the values of the fields, or the name of an Enum's member.
+    It is a list: the name of the class and the values of the fields, or the name of an Enum's member; the value of a
+    combination of flags, which is no member.
     """
     cls = type(item)
     if isinstance(item, enum.Enum):
-        return [_names[cls], item.name]
+        return [_names[cls], item.name if item.name in cls.__members__ else item.value]
     return [_names[cls], *(getattr(item, name) for name in fields_of(cls))]
+
+
+def compared_content(item: Any) -> list[Any]:
+    """Return ``content_of`` without the fields that a dataclass leaves out when it compares objects."""
+    cls = type(item)
+    if isinstance(item, enum.Enum) or not dataclasses.is_dataclass(cls):
+        return content_of(item)
+    return [_names[cls], *(getattr(item, one.name) for one in dataclasses.fields(cls) if one.init and one.compare)]
 
 
 def object_of(content: Sequence[Any]) -> Any:
@@ -81,9 +103,12 @@ def object_of(content: Sequence[Any]) -> Any:
     cls: Any = _by_name.get(name)
     if cls is None:
         raise ValueError(f"class {name} is not known here: mark it with @tupletree.value in the topology's code")
-    if issubclass(cls, enum.Enum):
-        return cls[values[0]]
-    return cls(**dict(zip(fields_of(cls), values, strict=True)))
+    try:
+        if issubclass(cls, enum.Enum):
+            return cls[values[0]] if type(values[0]) is str else cls(values[0])
+        return cls(**dict(zip(fields_of(cls), values, strict=True)))
+    except Exception as error:  # also from user code
+        raise ValueError(f"an object of class {name} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def carried(component: Any, references: Sequence[str | bytes]) -> Any:

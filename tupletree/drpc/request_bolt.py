@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tupletree._signatures import check_returned
-from tupletree.component import RAISE_FAILED_FOR_BATCH, BasicBolt, Bolt, BoltCollector, TopologyContext
+from tupletree.component import (
+    RAISE_FAILED_FOR_BATCH,
+    BasicBolt,
+    Bolt,
+    BoltCollector,
+    TopologyContext,
+    configuration_of,
+)
 from tupletree.drpc.counting import Batch, RequestCounts
 from tupletree.errors import EmitError, FailedException, ReportedFailedException, TopologyError, UnavailableError
 from tupletree.outputs import REPORT_STREAM, Stream
@@ -100,7 +107,7 @@ class RequestBolt(Bolt):
         declarer.streams[REPORT.id] = REPORT  # last, so that reports are flushed after the tuples that they count
 
     def component_configuration(self) -> Mapping[str, Any]:
-        return self.bolt.component_configuration()
+        return configuration_of(self.bolt)
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: BoltCollector) -> None:
         self._conf = conf

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tupletree._kept_rows import kept_row
 from tupletree.component import Outputs, Spout, SpoutCollector, TopologyContext
 from tupletree.errors import UsageError
 
@@ -52,7 +53,7 @@ class FeederSpout(Spout):
 
     def feed(self, values: Sequence[Any], msg_id: Any = None, stream: str = "default") -> None:
         """Queue a tuple to be emitted by one of the tasks. Callable from any thread, before or after submission."""
-        self._feed.waiting.append((list(values), msg_id, stream))
+        self._feed.waiting.append((kept_row(values), msg_id, stream))  # what is no row is refused by the emit
 
     @property
     def acked(self) -> list[Any]:

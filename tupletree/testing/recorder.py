@@ -66,14 +66,15 @@ class Recorder:
         """
         if is_dataclass(values) and not isinstance(values, type):
             values = [getattr(values, name) for name in record_fields(type(values))]
-        if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        if isinstance(values, str | bytes | bytearray | set | frozenset | Mapping) or not isinstance(values, Iterable):
             raise EmitError(f"component {self._component!r}: a row is a list of values, not {values!r}; emit [value]")
+        values = list(values)
         if self._streams is not None:
             self._check(self._streams, values, stream)
         if anchors is None:
             anchors = self.anchors
         held = (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
-        self.emitted.append(Emitted(list(values), stream, held, msg_id, task))
+        self.emitted.append(Emitted(values, stream, held, msg_id, task))
 
     def _check(self, streams: Mapping[str, Sequence[str]], values: Sequence[Any], stream: str) -> None:
         if stream not in streams:

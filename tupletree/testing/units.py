@@ -7,9 +7,10 @@ from types import GeneratorType
 from typing import Any
 
 from tupletree import config
+from tupletree._signatures import check_calls, check_returned
 from tupletree.async_bolt import AsyncBolt
 from tupletree.batching_bolt import BatchingBolt
-from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext
+from tupletree.component import BasicBolt, BasicStatefulBolt, Bolt, StatefulBolt, TopologyContext, configuration_of
 from tupletree.config import TopologyConf
 from tupletree.errors import FailedException, UsageError
 from tupletree.outputs import DEFAULT_STREAM, FieldsDeclarer
@@ -59,19 +60,24 @@ def run_bolt(
 
     ``prepare`` and ``setup`` are called first, ``init_state`` with an empty state, then ``execute`` or
     ``execute_batch``, or ``tick`` for a tick, and ``teardown`` and ``cleanup`` at the end. A dict becomes a tuple with
-    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time.
+    its fields. The clock stands still. A BatchingBolt gets ``max_batch`` tuples at a time, and at a tick the
+    tuples gathered so far.
     ``conf``: overrides of the default configuration.
 
     Raises:
         UsageError: the bolt is an AsyncBolt, which needs an event loop: use complete_topology.
+        TopologyError: a topology refuses the bolt, or ends, for the arguments or the result of a method.
         Exception: what the bolt raises, except FailedException, which fails the tuple.
     """
     if isinstance(bolt, AsyncBolt):
         raise UsageError(f"{type(bolt).__name__} runs on an event loop: test it with complete_topology")
+    if not isinstance(bolt, Bolt | BasicBolt):
+        raise UsageError(f"run_bolt takes an object of a Bolt or BasicBolt, not {bolt!r}")
+    check_calls("bolt 'test'", "test", bolt)
     declarer = FieldsDeclarer("test")
     bolt.declare_output_fields(declarer)
     recorder = Recorder("test", {stream.id: stream.fields for stream in declarer.streams.values()})
-    context = _context({**config.defaults(), **bolt.component_configuration(), **(conf or {})})
+    context = _context({**config.defaults(), **configuration_of(bolt), **(conf or {})})
     bolt.context = context
     if isinstance(bolt, BasicBolt):
         bolt.collector = recorder.basic_collector
@@ -85,7 +91,7 @@ def run_bolt(
         state.default_factory = bolt.default_factory
         bolt.init_state(state)
     made = [given if isinstance(given, Tuple) else make_tuple(given) for given in tuples]
-    for batch in _batches(made, bolt.max_batch if isinstance(bolt, BatchingBolt) else 1):
+    for batch in _gathered(made, bolt.max_batch) if isinstance(bolt, BatchingBolt) else [[tup] for tup in made]:
         _execute(bolt, batch, recorder)
     bolt.teardown()
     bolt.cleanup()
@@ -100,8 +106,15 @@ def _context(conf: Mapping[str, Any]) -> TopologyContext:
     return context
 
 
-def _batches(tuples: list[Tuple], most: int) -> list[list[Tuple]]:
-    return [tuples[start : start + most] for start in range(0, len(tuples), most)]
+def _gathered(tuples: Iterable[Tuple], most: int) -> list[list[Tuple]]:
+    """Return the batches of a BatchingBolt, which a tick ends."""
+    batches: list[list[Tuple]] = [[]]
+    for tup in tuples:
+        if tup.is_tick or len(batches[-1]) == most:
+            batches.append([])
+        if not tup.is_tick:
+            batches[-1].append(tup)
+    return [batch for batch in batches if batch]
 
 
 def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> None:
@@ -111,10 +124,12 @@ def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> 
     recorder.anchors = batch if is_basic else ()
     failed = len(recorder.failed)
     try:
-        rows = _call(bolt, batch, recorder)
+        method, rows = _call(bolt, batch, recorder)
         if isinstance(rows, GeneratorType):
             for row in rows:
                 recorder.record(row, DEFAULT_STREAM, None if is_basic or tup.is_tick else tup, None, None)
+        else:
+            check_returned("test", bolt, method, rows)
     except FailedException:
         recorder.failed += [one for one in batch if one not in recorder.failed[failed:]]
     if is_basic:
@@ -122,11 +137,14 @@ def _execute(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> 
     recorder.anchors = ()
 
 
-def _call(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> Any:
+def _call(bolt: Bolt | BasicBolt, batch: list[Tuple], recorder: Recorder) -> tuple[str, Any]:
+    """Call the bolt's method for a tuple or a batch. Return the name of the method, and what it returned."""
     if batch[0].is_tick and type(bolt).tick not in (Bolt.tick, BasicBolt.tick):
-        return bolt.tick()
+        return "tick", bolt.tick()
     if isinstance(bolt, BasicBolt):
-        return bolt.execute(batch[0], recorder.basic_collector)
+        return "execute", bolt.execute(batch[0], recorder.basic_collector)
     execute: Any = bolt.execute
     execute_batch: Any = bolt.execute_batch
-    return execute(batch[0]) if type(bolt).execute_batch is Bolt.execute_batch else execute_batch(batch)
+    if type(bolt).execute_batch is Bolt.execute_batch:
+        return "execute", execute(batch[0])
+    return "execute_batch", execute_batch(batch)

@@ -95,8 +95,11 @@ class TaskSpoutCollector(SpoutCollector):
 
     def emit_tree(self, rows: Iterable[tuple[str, Sequence[Any]]], msg_id: Any = None) -> int:
         try:
-            for given in list(rows):
+            pairs = []  # all of them, before one is staged: the iterator is user code, and may emit or raise
+            for given in rows:
                 stream, values = stream_and_values(self._task.component_id, given)
+                pairs.append((stream, list(values) if type(values) is list else values))  # it may be used again
+            for stream, values in pairs:
                 self.stage(stream, values)
         except BaseException:
             self.unstage()

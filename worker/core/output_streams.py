@@ -10,7 +10,7 @@ from __future__ import annotations  # pure
 import dataclasses
 import reprlib
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tupletree.errors import EmitError
@@ -272,10 +272,13 @@ class OutStream:
         return row
 
     def row_of(self, values: Iterable[Any]) -> list[Any]:
-        """Return values as a list. Raises EmitError for a single value, also for a str or bytes, which are iterable."""
+        """Return values as a list. Raises EmitError for a single value, also for one that is iterable, as a str is.
+
+        A dict has its keys in place of the values, and a set has no order: neither is a row.
+        """
         if dataclasses.is_dataclass(values):
             return self._row_of_record(values)
-        if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
+        if isinstance(values, (str, bytes, bytearray, set, frozenset, Mapping)) or not isinstance(values, Iterable):
             raise EmitError(
                 f"component {self.origin.component!r} emitted {reprlib.repr(values)} on stream {self.origin.stream!r}: "
                 f"emit a row with a value for each field, such as [value]"

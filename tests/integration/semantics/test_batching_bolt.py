@@ -9,7 +9,7 @@ import pytest
 from local_components import Keep, Log
 from stateful_scene import ALIGNED, Count
 
-from tupletree import BatchingBolt, FailedException, TopologyBuilder
+from tupletree import BatchingBolt, CombinerBolt, FailedException, TopologyBuilder
 from tupletree.errors import TopologyError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
 
@@ -47,6 +47,26 @@ class Scene:
         for number in numbers:
             self.numbers.feed([number], number)
             self.cluster.wait_quiet()
+
+
+class Sums(CombinerBolt):
+    outputs = ("n", "size")
+
+    def key_values(self, tup: Any) -> Any:
+        return [(tup["n"], 1)]
+
+
+@pytest.mark.parametrize("base", [Gather, Sums])
+def test_a_configuration_of_its_own_does_not_take_a_bolt_its_ticks(cluster: LocalCluster, base: Any) -> None:
+    class Configured(base):  # type: ignore[misc]
+        def component_configuration(self) -> dict[str, Any]:
+            return {"shop.country": "de"}
+
+    scene = Scene(cluster, Configured(*[Log()] * (base is Gather)))
+    scene.feed(1)
+    cluster.advance(1)
+    cluster.wait_quiet()
+    assert scene.numbers.acked == [1] and [values for _, values in scene.kept] == [[1, 1]]
 
 
 def test_a_full_batch_is_processed_at_once_and_a_smaller_one_in_time(cluster: LocalCluster) -> None:

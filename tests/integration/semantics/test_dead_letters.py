@@ -92,6 +92,29 @@ def test_a_message_leaves_after_its_last_attempt_and_is_acked_when_its_letter_is
     assert len(scene.letters) == 1 and len(scene.log) == 4
 
 
+def test_a_message_is_emitted_again_as_it_was_although_its_list_has_been_used_again(cluster: Any) -> None:
+    class OneList(Numbers):
+        def setup(self) -> None:
+            self.row = [0]
+
+        def next_tuple(self) -> None:
+            if self.next < self.limit:
+                self.row[0] = self.next
+                self.collector.emit(self.row, msg_id=self.next)
+                self.next += 1
+
+    letters = Log()
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", OneList(4, Log())).set_dead_letters("rejected").set_retry(QUICK)
+    builder.set_bolt("step", refuse(2)).shuffle_grouping(numbers)
+    builder.set_bolt("letters", Keep(letters)).shuffle_grouping(numbers, "rejected")
+    cluster.submit("t", builder.create_topology())
+    for _ in range(4):
+        cluster.wait_quiet()
+        cluster.advance(1)
+    assert [values[:2] for _, values in letters] == [[2, [2]]]
+
+
 def test_a_final_failure_needs_one_attempt(cluster: Any) -> None:
     scene = Scene(cluster, refuse(2, retry=False))
     assert [values[:4] for _, values in scene.letters] == [["m2", [2], "default", 1]]

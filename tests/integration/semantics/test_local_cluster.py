@@ -303,3 +303,14 @@ def test_counts_are_those_of_the_components_of_the_user() -> None:
         assert cluster.counts("words")["lines"].waiting == 0
         with pytest.raises(NotFoundError, match="no topology named 'nobody' is running"):
             cluster.counts("nobody")
+
+
+@pytest.mark.parametrize("row", ["a", {"word": "a"}])
+def test_a_mock_source_takes_rows_alone(row: Any) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"]))
+    builder.set_bolt("sink", Keep(Log())).shuffle_grouping("words")
+    with pytest.raises(
+        TaskFailedError, match=r"'words' emitted .* on stream 'default': emit a row with a value for each"
+    ):
+        complete_topology(builder.create_topology(), {"words": [row]})

@@ -91,6 +91,24 @@ def test_failed_rows_are_emitted_again_after_their_pauses(cluster: LocalCluster)
     assert seen == ["a", "b", "a", "a"] and log[-1] == ("finished", 0)
 
 
+def test_a_failed_row_is_emitted_as_it_was_although_its_list_has_been_used_again(cluster: LocalCluster) -> None:
+    seen = Log()
+
+    class OneList(Lines):
+        def read(self) -> Iterator[Any]:
+            row: list[Any] = [None]
+            for line in "abc":
+                row[0] = line
+                yield row if line != "b" else Message(row)
+            yield (line for line in "d")  # can be read once
+
+    run(cluster, OneList(Log()), failing({"a": 1, "b": 2, "d": 1}, seen))
+    for _ in range(3):
+        cluster.advance(60)
+        cluster.wait_quiet()
+    assert sorted(seen) == sorted("abcd" + "abd" + "b")
+
+
 def test_a_row_that_is_given_up_is_finished_and_reported(cluster: LocalCluster) -> None:
     log, seen = Log(), Log()
     run(cluster, Lines(log, [["a"]], retry=Backoff(max_attempts=1)), failing({"a": 9}, seen))

@@ -92,7 +92,16 @@ def test_an_exception_between_two_rows_fails_the_input(cluster: LocalCluster) ->
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("hello", "'hello'"), ("h", "'h'"), (b"h", "b'h'"), (7, "7"), (None, "None")]
+    ("value", "shown"),
+    [
+        ("hello", "'hello'"),
+        ("h", "'h'"),
+        (b"h", "b'h'"),
+        (7, "7"),
+        (None, "None"),
+        ({"h": 7}, "{'h': 7}"),
+        ({7}, "{7}"),
+    ],
 )
 @pytest.mark.parametrize("base", [BasicBolt, Bolt])
 def test_a_value_that_is_no_row_is_refused(cluster: LocalCluster, base: type, value: object, shown: str) -> None:

@@ -341,6 +341,11 @@ def test_faulty_component_configuration(builder: TopologyBuilder) -> None:
     refused(builder.create_topology, "c", "configuration", "my.key")
 
 
+def test_a_component_configuration_without_a_result_is_refused(builder: TopologyBuilder) -> None:
+    forgetful = type("Forgetful", (Count,), {"component_configuration": lambda self: None})(1)
+    refused(lambda: builder.set_bolt("c", forgetful), "c", "component_configuration", "returned None: return a dict")
+
+
 def test_what_cannot_be_pickled_names_component_and_attribute(builder: TopologyBuilder) -> None:
     builder.set_bolt("c", Count(threading.Lock())).shuffle_grouping("split")
     refused(builder.create_topology, "c", "start", "Count.start", "lock", "open or prepare")

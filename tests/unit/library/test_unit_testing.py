@@ -10,6 +10,7 @@ import pytest
 
 from tupletree import (
     AsyncBolt,
+    BasicBolt,
     BasicStatefulBolt,
     BatchingBolt,
     Bolt,
@@ -19,7 +20,7 @@ from tupletree import (
     WindowedBolt,
 )
 from tupletree.component import BasicCollector, BoltCollector, SpoutCollector
-from tupletree.errors import EmitError, UsageError
+from tupletree.errors import EmitError, TopologyError, UsageError
 from tupletree.testing import (
     FeederSpout,
     PendingTuplesError,
@@ -127,6 +128,11 @@ def test_a_bolt_that_gathers() -> None:
     assert ([tup["n"] for tup in recorder.acked], [tup["n"] for tup in recorder.failed]) == ([0, 2], [1])
 
 
+def test_a_tick_ends_a_batch_and_is_not_in_it() -> None:
+    numbers = [make_tuple({"n": number}) for number in range(4)]
+    assert run_bolt(Batches(), [numbers[0], make_tick(), make_tick(), *numbers[1:]]).rows() == [[1], [2], [1]]
+
+
 def test_a_window_and_a_combiner() -> None:
     class Totals(WindowedBolt):
         outputs = ("total",)
@@ -158,11 +164,30 @@ def test_rows_are_checked_as_on_a_cluster() -> None:
 
     for bolt, message in (
         (Wrong("ab"), "component 'test': a row is a list of values, not 'ab'"),
+        (Wrong({"a": 1, "b": 2}), "component 'test': a row is a list of values, not {'a': 1, 'b': 2}; emit"),
         (Wrong([1]), "component 'test' emitted 1 values on stream 'default', which declares 2: a, b"),
         (Wrong([1, 2], "x"), r"component 'test' declares no stream 'x' \(declared: default\)"),
     ):
         with pytest.raises(EmitError, match=message):
             run_bolt(bolt, [{"n": 1}])
+    assert run_bolt(Wrong(range(2)), [{"n": 1}]).rows() == [[0, 1]]
+
+
+def test_methods_are_checked_as_on_a_cluster() -> None:
+    def bolt(execute: Any) -> Any:
+        return type("Wrong", (BasicBolt,), {"outputs": ("n",), "execute": execute})
+
+    async def awaited(self: Any, tup: Any, collector: Any) -> None:
+        pass
+
+    for given, error, message in (
+        (bolt(lambda self, tup, collector: [[1]])(), TopologyError, "returned a list; a returned value is ignored"),
+        (bolt(awaited)(), TopologyError, "Wrong.execute is 'async def', and nothing awaits it"),
+        (bolt(lambda self, tup: None)(), TopologyError, "Wrong.execute takes"),
+        (bolt(awaited), UsageError, "run_bolt takes an object of a Bolt or BasicBolt, not <class"),
+    ):
+        with pytest.raises(error, match=message):
+            run_bolt(given, [{"n": 1}])
 
 
 def test_an_async_bolt_needs_a_loop() -> None:

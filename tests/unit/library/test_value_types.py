@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, Flag, IntEnum, IntFlag, StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,19 @@ class Name(StrEnum):
 
 
 @value
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+    BOTH = 3
+
+
+@value
+class Open(IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+@value
 class Point(NamedTuple):
     x: int
     y: float
@@ -51,6 +64,13 @@ class Money:
     shown: str = field(init=False, default="", compare=False)
 
 
+@value
+@dataclass(frozen=True)
+class Place:
+    id: int
+    note: str = field(compare=False)
+
+
 @dataclass
 class Unmarked:
     n: int
@@ -61,6 +81,11 @@ VALUES = [
     Color.GREEN,
     Size.SMALL,
     Name.ANN,
+    Right.READ,
+    Right.READ | Right.WRITE,
+    Open.READ | Open.WRITE,
+    Open(0),
+    Open.READ | 64,
     Point(1, 2.5),
     Money(Decimal("1.10")),
     [Money(Decimal(2), "USD"), {"at": Point(2**80, 0)}],
@@ -82,6 +107,7 @@ def test_equal_objects_go_to_the_same_task() -> None:
     assert hashed(Money(Decimal("1.10"))) == hashed(Money(Decimal("1.1")))
     assert hashed(Color.RED) != hashed(Color.GREEN)
     assert hashed(Point(1, 2)) == hashed((1, 2)), "they are equal"
+    assert hashed(Place(1, "here")) == hashed(Place(1, "there")) != hashed(Place(2, "here")), "they are compared by id"
     assert hashed(Size.SMALL) == hashed(1) and hashed(Name.ANN) == hashed("ann"), "they are equal"
 
 
@@ -93,6 +119,32 @@ def test_others_are_refused_with_what_to_do() -> None:
             UsageError, match=r"@value marks a dataclass, a NamedTuple or an Enum, but .* is none of them"
         ):
             value(wrong)
+
+
+def test_a_class_whose_fields_do_not_make_an_object_is_refused() -> None:
+    @dataclass
+    class Scaled:
+        n: int
+        scale: InitVar[int]
+
+    with pytest.raises(UsageError, match=r"made by Scaled\(n=…\), which cannot be called: missing .* 'scale'"):
+        value(Scaled)
+
+
+def test_an_object_that_its_class_does_not_take_is_named() -> None:
+    @value
+    @dataclass
+    class Positive:
+        n: int
+
+        def __post_init__(self) -> None:
+            if self.n < 0:
+                raise ValueError("below zero")
+
+    item = Positive(1)
+    item.n = -1
+    with pytest.raises(ProtocolError, match=r"of class .*Positive cannot be made: ValueError: below zero"):
+        decode_value(encode_value(item))
 
 
 def test_a_class_that_is_not_known_here_is_no_class() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import xor
 from typing import Any
@@ -133,6 +133,19 @@ def test_each_tree_counts_for_its_stream_however_it_ends(sampled: float, measure
     assert counted == {"words": (2 + 1, 1 + 1), "lines": (1, 1 + 1 + 2), "unheard": (0, 0)}
     assert (task.counters.acked, task.counters.failed, task.counters.timeouts) == (4, 6, 4)
     assert tuple(task.trees[name].complete_samples for name in ("words", "lines")) == measured
+
+
+@pytest.mark.parametrize("retry", [None, Backoff(first_s=1)])
+def test_the_list_of_a_row_may_be_used_for_the_next_one(retry: Backoff | None) -> None:
+    class Lines:
+        def __iter__(self) -> Iterator[Row]:
+            row = [""]
+            for row[0] in ("to", "be"):
+                yield "lines", row
+
+    hand = driven(Messages(Lines()), retry=retry)
+    hand.step("spout")
+    assert [values for _, _, given in hand.delivered for values, _, _ in given] == [["to"], ["be"]]
 
 
 def test_an_untracked_message_is_tuples_without_a_tree() -> None:
