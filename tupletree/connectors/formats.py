@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgpack
 
 from tupletree._limits import is_encodable
+from tupletree._wire.codec import reason_of
 from tupletree.connectors.arguments import check, check_instance, check_text, checked_names
 from tupletree.errors import TupletreeError, UsageError, named
 from tupletree.tuples import Tuple, record_fields
@@ -168,19 +169,27 @@ class Json(_Mapped):
 
 
 class MsgPack(_Mapped):
-    """MessagePack, with the same three forms as ``Json``."""
+    """MessagePack, with the same three forms as ``Json``.
+
+    Timestamps are datetimes in UTC. A message with another extension type cannot be decoded.
+    """
 
     _title = "MessagePack"
 
     def _loads(self, data: bytes) -> Any:
         try:
-            return msgpack.unpackb(data)
-        except (msgpack.UnpackException, msgpack.ExtraData) as error:
-            raise ValueError(error) from error
+            return msgpack.unpackb(data, ext_hook=_refused_extension, timestamp=3)
+        except (msgpack.UnpackException, msgpack.ExtraData, OverflowError) as error:
+            raise ValueError(reason_of(error)) from error
 
     def _dumps(self, value: Any) -> bytes:
-        packed: bytes = msgpack.packb(value)
+        packed: bytes = msgpack.packb(value, datetime=True)
         return packed
+
+
+def _refused_extension(code: int, data: bytes) -> Any:
+    """Refuse an extension: between workers its code would be one of Tupletree's, with another meaning."""
+    raise FormatError(f"the message has a value of extension type {code}, which a tuple cannot carry")
 
 
 class Protobuf(Format):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import UninterpretedOption
 from hypothesis import given, strategies
 
+from tupletree._wire.codec import decode_value, encode_value
 from tupletree.connectors.beanstalkd import BeanstalkSpout
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
@@ -103,6 +105,13 @@ def test_a_record_gives_fields_defaults_and_conversions() -> None:
     assert (Json(Point).fields, Json(Point).outputs, Json(["x"]).outputs) == (["x", "y"], Point, ["x"])
 
 
+def test_timestamps_of_messagepack_are_what_other_workers_get() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 600, UTC)
+    for message in (msgpack.packb(msgpack.Timestamp.from_datetime(at)), MsgPack().encode(make_tuple({"value": at}))):
+        row = MsgPack().decode(message)
+        assert row == [at] == [decode_value(encode_value(one)) for one in row]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "utf-32-le"])
 @pytest.mark.parametrize("half", [r'"a\ud83d"', r'"\uDe00"', r'[{"\ud83d": 1}]', r'{"a": ["\ude00\ud83d"]}'])
 def test_json_that_holds_half_of_a_surrogate_pair_is_refused(half: str, encoding: str) -> None:
@@ -146,6 +155,13 @@ def test_a_spout_has_the_outputs_of_its_format() -> None:
         (Json(["a", "b"]), b'{"c": 1}', "the message has no 'a', 'b'; it has 'c'"),
         (MsgPack(), b"\xc1", "the message is not MessagePack"),
         (MsgPack(), msgpack.packb(1) + b"1", "the message is not MessagePack"),
+        (MsgPack(), b"\x91" * 1_500 + b"\1", "the message is not MessagePack: it is nested too deeply"),
+        (MsgPack(), msgpack.packb(msgpack.Timestamp(1 << 60)), "the message is not MessagePack: "),
+        (
+            MsgPack(["a"]),
+            msgpack.packb({"a": [msgpack.ExtType(5, b"x")]}),
+            "the message has a value of extension type 5",
+        ),
         (Protobuf(nimbus_pb2.TaskStats), b"\xff", "the message is not a TaskStats"),
     ],
 )
