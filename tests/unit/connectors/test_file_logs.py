@@ -154,6 +154,7 @@ def test_a_value_with_a_line_end_is_not_written_as_csv(value: str) -> None:
         (b"1", "the line has 1 values; a, b were expected"),
         (b"1,x", "the value of 'b' cannot be read: could not convert string to float: 'x'"),
         (b"\xff,1", "the line is not UTF-8"),
+        (b'x,"1', "a quote in the line is not closed: a value with a line end is not read"),
     ],
 )
 def test_a_line_that_is_not_csv_is_named(line: bytes, message: str) -> None:

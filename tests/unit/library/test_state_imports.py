@@ -199,6 +199,7 @@ def test_a_long_value_in_a_csv_file_is_read(tmp_path: Path) -> None:
         (b"key,value\n1.5,1\n", r"^line 2 of .*state\.csv: a key in JSON is a string, a whole number"),
         (b'key,value\na,"{""$value"": ""x""}"\n', r"^line 2 of .*state\.csv: an object of a class is no value"),
         (b"task,key,value\nx,a,1\n", r"^line 2 of .*state\.csv: a task is a whole number from 0, not 'x'$"),
+        (b'key,value\na,1\nb,"2\nc,3\n', r"^the row after line 2 of .*state\.csv cannot be read: unexpected end"),
         (b"key,value\n\xff,1\n", r"^.*state\.csv is not a text in UTF-8 after line"),
     ],
 )
