@@ -42,7 +42,7 @@ def read_entries(file: str) -> Iterator[Row]:
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8", errors="strict") as lines:
+    with path.open(encoding="utf-8-sig", errors="strict") as lines:
         number = 0
         while True:
             number += 1

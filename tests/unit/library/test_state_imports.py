@@ -133,9 +133,9 @@ def test_what_was_exported_is_read_again(ending: str, tmp_path: Path) -> None:
     assert list(read_entries(str(path))) == ROWS
 
 
-def test_a_program_may_leave_out_the_task_and_empty_lines(tmp_path: Path) -> None:
+def test_a_program_may_leave_out_the_task_and_write_empty_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
-    path.write_text('{"key": "a", "value": 1}\n\n{"value": null, "key": ["b", 1], "other": 5}')
+    path.write_text('\ufeff{"key": "a", "value": 1}\n\n{"value": null, "key": ["b", 1], "other": 5}')
     assert list(read_entries(str(path))) == [
         (None, encode_value("a"), encode_value(1)),
         (None, encode_value(("b", 1)), encode_value(None)),
