@@ -195,8 +195,9 @@ def _refused_extension(code: int, data: bytes) -> Any:
 class Protobuf(Format):
     """Messages of a generated Protocol Buffers class, each field of the message a field of the row.
 
-    ``fields``: some of them, in this order; by default all. Values are those of the generated class: nested messages
-    must be registered with ``@value`` to travel, or be left out. Raises UsageError for wrong arguments.
+    ``fields``: some of them, in this order; by default all. Repeated fields are lists, and maps dicts. Other values are
+    those of the generated class: nested messages must be registered to travel, or be left out. Raises UsageError for
+    wrong arguments.
     """
 
     def __init__(self, message: type[Any], fields: Sequence[str] | None = None) -> None:
@@ -216,7 +217,7 @@ class Protobuf(Format):
             parsed = self.message.FromString(data)
         except Exception as error:  # DecodeError of google.protobuf
             raise FormatError(f"the message is not a {self.message.__name__}: {error}") from error
-        return [getattr(parsed, name) for name in self.fields]
+        return [_without_container(getattr(parsed, name)) for name in self.fields]
 
     def encode(self, tup: Tuple) -> bytes:
         try:
@@ -224,6 +225,15 @@ class Protobuf(Format):
         except Exception as error:  # TypeError, ValueError, EncodeError of google.protobuf
             raise FormatError(f"the tuple cannot be written as {self.message.__name__}: {error}") from error
         return encoded
+
+
+def _without_container(value: Any) -> Any:
+    """Return the list or dict of a container of protobuf, which no tuple carries, and any other value as it is."""
+    if isinstance(value, str | bytes) or hasattr(value, "DESCRIPTOR"):  # a nested Struct is a Mapping too
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) else value
 
 
 class WithHeaders(Format):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgpack
 import pytest
 from google.protobuf.descriptor_pb2 import UninterpretedOption
+from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import given, strategies
 
 from tupletree._wire.codec import decode_value, encode_value
@@ -95,6 +96,16 @@ def test_protobuf_takes_chosen_fields() -> None:
     data = format.encode(make_tuple({"executed": 7, "task_id": 3}))
     assert nimbus_pb2.TaskStats.FromString(data) == nimbus_pb2.TaskStats(task_id=3, executed=7)
     assert format.decode(data) == [3, 7]
+
+
+def test_repeated_fields_and_maps_of_protobuf_travel() -> None:
+    format = Protobuf(nimbus_pb2.RebalanceRequest, ["name", "executors"])
+    written = make_tuple({"name": "a", "executors": {"count": 2}})
+    row = format.decode(format.encode(written))
+    assert row == ["a", {"count": 2}] == [decode_value(encode_value(one)) for one in row]
+    paths = Protobuf(FieldMask)
+    row = paths.decode(paths.encode(make_tuple({"paths": ["a", "b"]})))
+    assert row == [["a", "b"]] == [decode_value(encode_value(one)) for one in row]
 
 
 def test_a_record_gives_fields_defaults_and_conversions() -> None:
