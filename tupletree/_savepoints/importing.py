@@ -42,7 +42,7 @@ def read_entries(file: str) -> Iterator[Row]:
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8", errors="strict") as lines:
+    with path.open(encoding="utf-8-sig", errors="strict") as lines:
         number = 0
         while True:
             number += 1
@@ -79,7 +79,8 @@ def _entry(key: Any, value: Any, task: Any, where: str) -> Row:
 
 def _read_csv(path: Path) -> Iterator[Row]:
     with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
-        reader = csv.DictReader(file)
+        reader = csv.DictReader(file, strict=True)  # else a quote that is not closed makes one cell of all that follows
+        last = 0
         try:
             if not {"key", "value"} <= set(reader.fieldnames or ()):
                 raise UsageError(f"the first line of {path} names the columns, and key and value are not among them")
@@ -87,11 +88,12 @@ def _read_csv(path: Path) -> Iterator[Row]:
                 where = f"line {reader.line_num} of {path}"
                 if row["key"] is None or row["value"] is None or None in row:
                     raise UsageError(f"{where} has not as many cells as the first line")
+                last = reader.line_num
                 yield _entry(form_of(row["key"]), form_of(row["value"]), form_of(row.get("task") or "null"), where)
         except UnicodeDecodeError as error:
             raise UsageError(f"{path} is not a text in UTF-8 after line {reader.line_num}: {error}") from None
         except csv.Error as error:
-            raise UsageError(f"the line after {reader.line_num} of {path} cannot be read: {error}") from None
+            raise UsageError(f"the row after line {last} of {path} cannot be read: {error}") from None
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:

@@ -21,6 +21,9 @@ from tupletree.connectors.sinks import Sink, SinkBolt
 from tupletree.errors import FailedException
 
 PORT = 11300
+ANSWER_S = 10.0
+"""How long an answer of the server may take: then the connection is lost."""
+DEFAULT_TUBE = "default"
 PRIORITY = 65536
 TTR_S = 60
 MAX_NUMBER = 2**32 - 1
@@ -86,9 +89,19 @@ class _Connection:
         self.tube = tube
         self._client: Any = None
 
-    def connect(self, **options: Any) -> None:
+    def connect(self, *, watches: bool = False) -> None:
+        """Connect, and use the tube. ``watches``: messages of the tube are reserved, and of no other."""
         self._greenstalk = imported("greenstalk", "beanstalkd")
-        self._client = self._greenstalk.Client(self.address, encoding=None, use=self.tube, **options)
+        self._client = self._greenstalk.Client(self.address, encoding=None)
+        try:
+            self._client._sock.settimeout(ANSWER_S)  # greenstalk waits for good, and has no argument for this
+            self._client.use(self.tube)
+            if watches and self.tube != DEFAULT_TUBE:
+                self._client.watch(self.tube)
+                self._client.ignore(DEFAULT_TUBE)
+        except BaseException:
+            self.close()
+            raise
 
     @contextlib.contextmanager
     def refusals(self) -> Iterator[None]:
@@ -116,7 +129,7 @@ class Tube(_Connection, QueueSource):
         self.keep_every_s = keep_every_s
 
     def open(self, prefetch: int, task_index: int) -> None:
-        self.connect(watch=self.tube)
+        self.connect(watches=True)
         with self.refusals():
             stats = self._client.stats()
         self._server = stats.get("id", stats["pid"])  # a server that starts again may count jobs from 1 again

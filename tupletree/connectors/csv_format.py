@@ -18,7 +18,7 @@ class Csv(Format):
     ``fields``: the names of all values, in their order: ``Csv(["user", "amount"])`` reads texts. A mapping names a
     function that converts each text: ``Csv({"user": str, "amount": float})``.
 
-    A value with a line end is not written. Raises UsageError for invalid arguments.
+    A value with a line end is neither written nor read. Raises UsageError for invalid arguments.
     """
 
     def __init__(self, fields: Sequence[str] | Mapping[str, Callable[[str], Any]], *, separator: str = ",") -> None:
@@ -34,11 +34,14 @@ class Csv(Format):
 
     def decode(self, data: bytes) -> Sequence[Any]:
         try:
-            values = next(csv.reader([data.decode()], delimiter=self._separator), [])
+            reader = csv.reader([data.decode(), ""], delimiter=self._separator)
+            values = next(reader, [])
         except UnicodeDecodeError as error:
             raise FormatError(f"the line is not UTF-8: {error}") from error
         except csv.Error as error:
             raise FormatError(f"the line is not CSV: {error}") from error
+        if reader.line_num > 1:
+            raise FormatError("a quote in the line is not closed: a value with a line end is not read")
         if len(values) != len(self.fields):
             raise FormatError(f"the line has {len(values)} values; {', '.join(self.fields)} were expected")
         row = []

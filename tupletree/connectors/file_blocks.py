@@ -2,11 +2,12 @@
 
 If a range is cut into pieces, at any byte, a line belongs to the piece in which the line begins. ``[start, end)`` means
 the bytes from the first line that begins at ``start`` or later to the first line that begins at ``end`` or later. Two
-adjacent pieces compute the same position for their boundary.
+adjacent pieces compute the same position for their boundary. The first line begins behind a byte order mark.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +30,10 @@ def blocks(
             position = _line_start(file, start, first, last)
             stop = _line_start(file, end, first, last)
             file.seek(position)
-            yield from _blocks(file, path, position, stop, are_complete and stop == last, reader)
+            for at, block in _blocks(file, path, position, stop, are_complete and stop == last, reader):
+                mark = len(codecs.BOM_UTF8) if at == 0 and block.startswith(codecs.BOM_UTF8) else 0
+                if len(block) > mark:
+                    yield at + mark, block[mark:]
     except OSError as error:
         raise ReportedFailedException(f"file {path}: {reader} cannot read it: {error.strerror}") from error
 

@@ -72,7 +72,7 @@ class TextFileLog(FileLog):
     ``are_complete``: nothing will be appended, so a last line without a line end is a message too, and a spout that has
     read all files is at its end. Otherwise this line waits for its line end.
 
-    ``header``: True to skip the first line of each file.
+    ``header``: True to skip the first line of each file, which begins behind a byte order mark of UTF-8.
 
     A file must only grow. A file that is shorter than what was read of it is reported until it is as long again. Do not
     reuse file names: a new file under an old name is not read from its beginning.
@@ -121,11 +121,13 @@ class TextFileLog(FileLog):
         For readers that need no more: a record for each line takes five times as long.
         """
         path = self.path(partition)
+        is_first = start == 0
         for position, block in blocks(path, start, end, start, end, are_complete=self.are_complete, reader=self.reader):
             lines = block.split(b"\n")
             if not lines[-1]:
                 lines.pop()
-            skipped = len(lines.pop(0)) + 1 if self.header and position == 0 else 0
+            skipped = len(lines.pop(0)) + 1 if self.header and is_first else 0
+            is_first = False
             yield position + skipped, lines
 
     def place(self, partition: str, position: int) -> str:

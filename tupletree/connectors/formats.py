@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgpack
 
 from tupletree._limits import is_encodable
+from tupletree._wire.codec import reason_of
 from tupletree.connectors.arguments import check, check_instance, check_text, checked_names
 from tupletree.errors import TupletreeError, UsageError, named
 from tupletree.tuples import Tuple, record_fields
@@ -168,26 +169,35 @@ class Json(_Mapped):
 
 
 class MsgPack(_Mapped):
-    """MessagePack, with the same three forms as ``Json``."""
+    """MessagePack, with the same three forms as ``Json``.
+
+    Timestamps are datetimes in UTC. A message with another extension type cannot be decoded.
+    """
 
     _title = "MessagePack"
 
     def _loads(self, data: bytes) -> Any:
         try:
-            return msgpack.unpackb(data)
-        except (msgpack.UnpackException, msgpack.ExtraData) as error:
-            raise ValueError(error) from error
+            return msgpack.unpackb(data, ext_hook=_refused_extension, timestamp=3)
+        except (msgpack.UnpackException, msgpack.ExtraData, OverflowError) as error:
+            raise ValueError(reason_of(error)) from error
 
     def _dumps(self, value: Any) -> bytes:
-        packed: bytes = msgpack.packb(value)
+        packed: bytes = msgpack.packb(value, datetime=True)
         return packed
+
+
+def _refused_extension(code: int, data: bytes) -> Any:
+    """Refuse an extension: between workers its code would be one of Tupletree's, with another meaning."""
+    raise FormatError(f"the message has a value of extension type {code}, which a tuple cannot carry")
 
 
 class Protobuf(Format):
     """Messages of a generated Protocol Buffers class, each field of the message a field of the row.
 
-    ``fields``: some of them, in this order; by default all. Values are those of the generated class: nested messages
-    must be registered with ``@value`` to travel, or be left out. Raises UsageError for wrong arguments.
+    ``fields``: some of them, in this order; by default all. Repeated fields are lists, and maps dicts. Other values are
+    those of the generated class: nested messages must be registered to travel, or be left out. Raises UsageError for
+    wrong arguments.
     """
 
     def __init__(self, message: type[Any], fields: Sequence[str] | None = None) -> None:
@@ -207,7 +217,7 @@ class Protobuf(Format):
             parsed = self.message.FromString(data)
         except Exception as error:  # DecodeError of google.protobuf
             raise FormatError(f"the message is not a {self.message.__name__}: {error}") from error
-        return [getattr(parsed, name) for name in self.fields]
+        return [_without_container(getattr(parsed, name)) for name in self.fields]
 
     def encode(self, tup: Tuple) -> bytes:
         try:
@@ -215,6 +225,15 @@ class Protobuf(Format):
         except Exception as error:  # TypeError, ValueError, EncodeError of google.protobuf
             raise FormatError(f"the tuple cannot be written as {self.message.__name__}: {error}") from error
         return encoded
+
+
+def _without_container(value: Any) -> Any:
+    """Return the list or dict of a container of protobuf, which no tuple carries, and any other value as it is."""
+    if isinstance(value, str | bytes) or hasattr(value, "DESCRIPTOR"):  # a nested Struct is a Mapping too
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) else value
 
 
 class WithHeaders(Format):

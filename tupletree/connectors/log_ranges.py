@@ -28,8 +28,10 @@ class RangeFollower(LogFollower):
     """Reads a share of the partitions in turns. A partition without a position begins where ``LogSource.begin`` says.
 
     ``poll`` raises FailedException for a partition that cannot be read now, and goes on with the next one when it is
-    called again; after DeletedError also with the messages of the partition that are left. For the ``absence`` of a log
-    that never had a partition it raises once, or each time if the log is complete: it has no end yet.
+    called again; after DeletedError also with the messages of the partition that are left. The partition is tried again
+    after ``LOOK_EVERY_S``; while others have something to read, one error is repeated in that time, however many
+    partitions fail. For the ``absence`` of a log that never had a partition it raises once, or each time if the log is
+    complete: it has no end yet.
     """
 
     def __init__(self, source: LogSource, positions: Mapping[str, int], task_index: int, tasks: int) -> None:
@@ -46,6 +48,8 @@ class RangeFollower(LogFollower):
         self._look_at_s = 0.0
         self._read_at_s = 0.0
         self._turn = 0
+        self._aside: dict[str, tuple[float, FailedException]] = {}  # cannot be read: when to try again, and why
+        self._repeat_at_s = 0.0
         self._open: tuple[str, int, Iterator[Sequence[LogRecord]]] | None = None  # partition, end, its rest
 
     def poll(self, limit: int, wait_s: float) -> Sequence[LogEvent]:
@@ -137,12 +141,15 @@ class RangeFollower(LogFollower):
             name, end, rest = self._open
             try:
                 records = next(rest, None)
+            except DeletedError as error:
+                self._positions[name] = error.first
+                self._open = name, error.first, iter(())  # so that the next poll tells of the position
+                raise
             except FailedException as error:
                 self._open = None
-                if isinstance(error, DeletedError):
-                    self._positions[name] = error.first
-                    self._open = name, error.first, iter(())  # so that the next poll tells of the position
-                raise
+                self._set_aside(name, error)
+                continue
+            self._aside.pop(name, None)
             if records is None:
                 self._open = None
                 self._positions[name] = end
@@ -150,17 +157,35 @@ class RangeFollower(LogFollower):
             if records:
                 self._positions[name] = records[-1].next
                 return [Records(name, records, records[-1].next)]
+        for name in self._mine:
+            if name in self._aside:
+                raise self._aside[name][1].with_traceback(None)
         return []
 
     def _begin(self, limit: int) -> bool:
-        """Begin a range of the partition whose turn it is; return false if it has nothing new."""
+        """Begin a range of the partition whose turn it is; return false if it has nothing new, or is set aside."""
         if not self._mine:
             return False
         name = self._mine[self._turn % len(self._mine)]
         self._turn += 1
-        start, bounds = self._positions[name], self._source.bounds(name)
-        end = self._source.limited(name, start, bounds.end, limit * self._source.units_per_message)
+        if name in self._aside and time.monotonic() < self._aside[name][0]:
+            return False
+        try:
+            start, bounds = self._positions[name], self._source.bounds(name)
+            end = self._source.limited(name, start, bounds.end, limit * self._source.units_per_message)
+        except FailedException as error:
+            self._set_aside(name, error)
+            return False
         if end <= start:
+            self._aside.pop(name, None)
             return False
         self._open = name, end, iter(self._source.read(name, start, end))
         return True
+
+    def _set_aside(self, name: str, error: FailedException) -> None:
+        """Have a partition tried again later. Raises the error if it is another than before, or the time has come."""
+        now_s, before = time.monotonic(), self._aside.get(name)
+        self._aside[name] = now_s + LOOK_EVERY_S, error
+        if before is None or str(before[1]) != str(error) or now_s >= self._repeat_at_s:
+            self._repeat_at_s = now_s + LOOK_EVERY_S
+            raise error

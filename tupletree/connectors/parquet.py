@@ -33,12 +33,14 @@ ROWS_AT_A_TIME: Final = 1000
 
 
 class Values(Format):
-    """Rows that a log gives as sequences of values. Nothing is encoded."""
+    """Rows that a log gives as sequences of values. Nothing is encoded. A text says why a row cannot be read."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self.fields = list(fields)
 
     def decode(self, data: Any) -> Sequence[Any]:
+        if isinstance(data, str):
+            raise FormatError(data)
         return list(data)
 
     def encode(self, tup: Tuple) -> bytes:
@@ -53,7 +55,8 @@ class ParquetLog(FileLog):
 
     ``fields``: the columns to read.
 
-    A file that is damaged, or lacks a column, is reported, and not read.
+    A file that is damaged, or lacks a column, is reported, and not read. A row with a value that Python cannot have,
+    such as a time after the year 9999, is a text that says so.
     """
 
     unit = "rows"
@@ -116,13 +119,27 @@ class ParquetLog(FileLog):
                             partition, batch.slice(skipped, end - position - skipped), position + skipped
                         )
                     position = after
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, KeyError) as error:  # KeyError: there is no such time zone
             raise unreadable(path, error) from error
 
     def _records(self, name: str, batch: pa.RecordBatch, position: int) -> list[LogRecord]:
-        columns = [_in_micros(batch.column(field)).to_pylist() for field in self.fields]
-        rows = zip(*columns, strict=True)
+        columns = [_in_micros(batch.column(field)) for field in self.fields]
+        rows: list[Any]
+        try:
+            rows = [*zip(*(column.to_pylist() for column in columns), strict=True)]
+        except (ValueError, OverflowError):  # of some rows
+            rows = [self._row(columns, index) for index in range(batch.num_rows)]
         return [LogRecord(row, at, at + 1, (self.name(name), at)) for at, row in enumerate(rows, position)]
+
+    def _row(self, columns: Sequence[Any], index: int) -> Sequence[Any] | str:
+        """Return one row; a text if a value of it cannot be read."""
+        row = []
+        for field, column in zip(self.fields, columns, strict=True):
+            try:
+                row.append(column[index].as_py())
+            except (ValueError, OverflowError) as error:
+                return f"the value of {field!r} cannot be read: {error}"
+        return row
 
     def place(self, partition: str, position: int) -> str:
         return f"file {self.path(partition)}: row {position:,}"
@@ -184,12 +201,24 @@ def _first_rows(metadata: Any) -> list[int]:
 
 def _in_micros(column: Any) -> Any:
     """Return a column with its times cut to microseconds. Those of nanoseconds would become objects of pandas."""
-    kind = column.type
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if pa.types.is_duration(kind) and kind.unit == "ns":
-        return column.cast(pa.duration("us"), safe=False)
-    return column.cast(pa.time64("us"), safe=False) if kind == pa.time64("ns") else column
+    kind = _kind_in_micros(column.type)
+    return column if kind == column.type else column.cast(kind, safe=False)
+
+
+def _kind_in_micros(kind: Any) -> Any:
+    types, inner = pa.types, _kind_in_micros
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(inner(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(inner(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(inner(kind.key_type), inner(kind.item_type))
+    return pa.time64("us") if kind == pa.time64("ns") else kind
 
 
 def data_files(files: str) -> list[str]:

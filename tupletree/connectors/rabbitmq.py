@@ -15,7 +15,13 @@ from tupletree.connectors.extras import imported
 from tupletree.connectors.formats import Format
 from tupletree.connectors.queue_source import Delivery, QueueSource
 from tupletree.connectors.queue_spout import QueueSpout
-from tupletree.connectors.rabbitmq_connection import checked_name, checked_url, connection_errors, parameters
+from tupletree.connectors.rabbitmq_connection import (
+    checked_name,
+    checked_url,
+    connection_errors,
+    parameters,
+    reading_connection,
+)
 from tupletree.connectors.rabbitmq_exchange import RabbitExchange
 from tupletree.connectors.sinks import SinkBolt
 from tupletree.errors import UsageError
@@ -96,7 +102,8 @@ class RabbitQueue(QueueSource):
         self._tags: deque[int] = deque()  # the delivered ones, from the first that is not settled
         self._unsettled: set[int] = set()
         with connection_errors(self.url):
-            self._connection = imported("pika", "rabbitmq").BlockingConnection(parameters(self.url))
+            connect = imported("pika", "rabbitmq").BlockingConnection
+            self._connection = connect(parameters(self.url), _impl_class=reading_connection())
             self._channel = self._connection.channel()
             if self._declares:
                 self._declare()
@@ -169,16 +176,17 @@ class RabbitQueue(QueueSource):
             raise ConnectionError(str(getattr(self._channel, "_closing_reason", "") or "the channel was closed"))
 
     def _delivered(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        headers: Mapping[str, Any] = _plain(properties.headers or {})
+        headers: Mapping[str, Any] = properties.headers or {}
+        problem: str = getattr(properties, "problem", "")
         count = None
-        if self.counts:
+        if self.counts and not problem:
             if method.redelivered and "x-delivery-count" not in headers:
                 raise UsageError(f"queue {self.queue!r} counts no deliveries: it needs quorum=False")
             count = int(headers.get("x-delivery-count", 0)) + 1
         tag: int = method.delivery_tag
         self._tags.append(tag)
         self._unsettled.add(tag)
-        self._received.append(Delivery(body, tag, properties.message_id or "", count, headers))
+        self._received.append(Delivery(body, tag, properties.message_id or "", count, headers, problem))
 
     def _cancelled(self, frame: Any) -> None:
         self._is_cancelled = True
@@ -199,12 +207,3 @@ class RabbitQueue(QueueSource):
             if tag in done:
                 through = tag
         return through
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a header in types that a tuple may carry: pika has a class of its own for long numbers."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import struct
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tupletree.connectors.amqp_headers import FRAME_HEADER, decoded_table, frame_end, without_headers
 from tupletree.connectors.extras import imported
 from tupletree.errors import UsageError
 
@@ -86,6 +88,33 @@ def gathering_connection() -> Any:
                 super()._adapter_emit_data(b"".join(frames))
 
     return GatheringConnection
+
+
+@functools.cache
+def reading_connection() -> Any:
+    """Return a class of SelectConnections that reads the headers of messages itself (amqp_headers.py).
+
+    Properties whose headers cannot be read have an attribute ``problem``, which says why.
+    """
+
+    class ReadingConnection(imported("pika", "rabbitmq").SelectConnection):  # type: ignore[misc]  # imported late
+        def _read_frame(self) -> tuple[int, Any]:  # of pika's Connection
+            data = self._frame_buffer
+            if data[:1] != FRAME_HEADER:
+                found: tuple[int, Any] = super()._read_frame()
+                return found
+            end = frame_end(data)
+            if not end:
+                return 0, None
+            frame, table = without_headers(data[:end])
+            _, header = imported("pika.frame", "rabbitmq").decode_frame(frame)
+            try:
+                header.properties.headers = decoded_table(table)
+            except (ValueError, struct.error, RecursionError) as error:
+                header.properties.problem = f"the headers of the message cannot be read: {error}"
+            return end, header
+
+    return ReadingConnection
 
 
 def lost(url: str, error: BaseException) -> ConnectionError:

@@ -69,3 +69,32 @@ def test_a_server_that_drains_is_a_lost_connection() -> None:
         assert place.drain()[0] == b"taken"
     finally:
         server.close()
+
+
+@pytest.mark.skipif(bool(BeanstalkServer.missing()), reason=BeanstalkServer.missing() or "it is installed")
+def test_a_server_that_answers_nothing_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tupletree.connectors.beanstalkd.ANSWER_S", 0.3)
+    server = BeanstalkServer()
+    try:
+        server.start()
+        sink = TubeSink("TubeSink", f"127.0.0.1:{server.port}", "tube", 65536, 0, 60)
+        source = BeanstalkPlace(server, "tube").spout(Text()).source
+        sink.open()
+        source.open(10, 0)
+        [process] = server.processes()
+        os.kill(process, signal.SIGSTOP)
+        for ask in (
+            lambda: source.receive(10, 0.1),
+            lambda: source.open(10, 0),
+            lambda: sink.write([SinkMessage(b"x")]),
+        ):
+            with pytest.raises(TimeoutError):
+                ask()
+        os.kill(process, signal.SIGCONT)
+        source.close()
+        sink.close()
+        source.open(10, 0)
+        assert [one.data for one in wait_until(lambda: source.receive(10, 0.1))] == [b"x"]
+        source.close()
+    finally:
+        server.close()

@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from local_components import Log
 
 from tupletree import TopologyBuilder, bolt
 from tupletree._wire.codec import decode_value, encode_value
 from tupletree.connectors.parquet import ParquetLog, ParquetSpout
+from tupletree.errors import FailedException
 from tupletree.testing import LocalCluster
 
 
@@ -81,6 +83,42 @@ def test_times_of_nanoseconds_arrive_in_microseconds(tmp_path: Path) -> None:
     row = list(decode_value(encode_value(records[0].data)))
     assert row == [at.replace(tzinfo=UTC), at, timedelta(seconds=1.5), time(0, 0, 1, 500000)]
     assert records[1].data == (None,) * 4
+
+
+def test_times_of_nanoseconds_within_lists_structs_and_maps_arrive_in_microseconds(tmp_path: Path) -> None:
+    nanos, at = 1_700_000_000_123_456_789, datetime(2023, 11, 14, 22, 13, 20, 123456)
+    kind = pa.timestamp("ns")
+    columns = {
+        "list": pa.array([[nanos]], pa.list_(kind)),
+        "struct": pa.array([{"at": nanos, "n": 1}], pa.struct([("at", kind), ("n", pa.int32())])),
+        "map": pa.array([[("a", [1_001])]], pa.map_(pa.string(), pa.list_(pa.duration("ns")))),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "times")
+    [[record]] = ParquetLog(tmp_path, list(columns)).read("times", 0, 1)
+    row = decode_value(encode_value(list(record.data)))
+    assert row == [[at], {"at": at, "n": 1}, [("a", [timedelta(microseconds=1)])]]
+
+
+def test_a_row_that_python_cannot_have_is_given_up_alone(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, 2, 3], "at": pa.array([0, 10**18, 1_000_000], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "times")
+    rows, letters = Log(), Log()
+    builder = TopologyBuilder()
+    spout = builder.set_spout("times", ParquetSpout(tmp_path, ["n", "at"])).set_dead_letters("rejected")
+    builder.set_bolt("keep", bolt(lambda tup, collector: rows.append(tup["n"]))).shuffle_grouping(spout)
+    keep = bolt(lambda tup, collector: letters.append((tup["message"], tup["error"])))
+    builder.set_bolt("letters", keep).shuffle_grouping(spout, "rejected")
+    with LocalCluster() as cluster:
+        cluster.submit("rows", builder.create_topology())
+        cluster.wait_until(lambda: (list(rows), len(letters)) == ([1, 3], 1), 30)
+    [(message, error)] = letters
+    assert (message, error) == ("times@1", "FormatError: the value of 'at' cannot be read: date value out of range")
+
+
+def test_a_time_zone_that_is_not_known_here_is_reported_with_its_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": pa.array([0], pa.timestamp("us", "Mars/Olympus"))}), tmp_path / "times")
+    with pytest.raises(FailedException, match=f"file {tmp_path}/times cannot be read: .*Mars/Olympus"):
+        list(ParquetLog(tmp_path, ["at"]).read("times", 0, 1))
 
 
 def test_a_directory_that_is_missing_is_named_and_no_connection_is_said_to_be_lost(tmp_path: Path) -> None:

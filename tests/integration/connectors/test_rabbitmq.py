@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
@@ -113,6 +114,31 @@ def test_a_delivery_has_the_headers_and_the_id_of_its_message(place: RabbitPlace
     [delivery] = receive(source, 1)
     assert decode_value(encode_value(delivery.headers))["size"] == 2**40
     assert delivery.deliveries == (2 if place.is_quorum else None)
+
+
+@both
+def test_a_header_that_is_no_datetime_holds_up_no_message(
+    place: RabbitPlace, source: RabbitQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pika.data.calendar.timegm", lambda _: 1_700_000_000_000)  # milliseconds, taken for seconds
+    with place.channel() as channel:
+        headers = {"at": datetime.now(UTC)}
+        channel.basic_publish("", place.name, b"x", pika.BasicProperties(delivery_mode=2, headers=headers))
+        channel.basic_publish("", place.name, b"y", PERSISTENT)
+    first, second = receive(source, 2)
+    assert (first.data, first.headers["at"]) == (b"x", 1_700_000_000_000)
+    assert (second.data, first.problem) == (b"y", "")
+
+
+@classic
+def test_a_message_whose_headers_cannot_be_read_says_so(
+    place: RabbitPlace, source: RabbitQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tupletree.connectors.rabbitmq_connection.decoded_table", lambda _: int("no number"))
+    with place.channel() as channel:
+        channel.basic_publish("", place.name, b"x", pika.BasicProperties(headers={"a": 1}))
+    [delivery] = receive(source, 1)
+    assert delivery.problem.startswith("the headers of the message cannot be read: invalid literal")
 
 
 @classic

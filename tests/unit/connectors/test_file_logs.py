@@ -60,6 +60,16 @@ def test_the_first_line_of_each_file_is_left_out_as_a_header(tmp_path: Path, blo
     assert records(log, "a", 0, 9) == []
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, block: None) -> None:
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "a").write_bytes(mark + b"one\n" + mark + b"two\n")
+    found = records(TextFileLog(tmp_path), "a", 0, 14)
+    assert [(one.data, one.position, one.next) for one in found] == [(b"one", 3, 7), (mark + b"two", 7, 14)]
+    assert records(TextFileLog(tmp_path, header=True), "a", 0, 14) == found[1:]
+    (tmp_path / "b").write_bytes(mark)
+    assert records(TextFileLog(tmp_path, are_complete=True, header=True), "b", 0, 3) == []
+
+
 def test_a_file_that_shrank_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one\n")
     with pytest.raises(ReportedFailedException, match=r"a: 8 bytes were already read, but the file has only 4: a file"):
@@ -154,6 +164,7 @@ def test_a_value_with_a_line_end_is_not_written_as_csv(value: str) -> None:
         (b"1", "the line has 1 values; a, b were expected"),
         (b"1,x", "the value of 'b' cannot be read: could not convert string to float: 'x'"),
         (b"\xff,1", "the line is not UTF-8"),
+        (b'x,"1', "a quote in the line is not closed: a value with a line end is not read"),
     ],
 )
 def test_a_line_that_is_not_csv_is_named(line: bytes, message: str) -> None:

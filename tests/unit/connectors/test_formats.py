@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgpack
 import pytest
 from google.protobuf.descriptor_pb2 import UninterpretedOption
+from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import given, strategies
 
+from tupletree._wire.codec import decode_value, encode_value
 from tupletree.connectors.beanstalkd import BeanstalkSpout
 from tupletree.connectors.csv_format import Csv
 from tupletree.connectors.formats import Format, FormatError, Json, MsgPack, Protobuf, Raw, Text, WithHeaders
@@ -95,12 +98,29 @@ def test_protobuf_takes_chosen_fields() -> None:
     assert format.decode(data) == [3, 7]
 
 
+def test_repeated_fields_and_maps_of_protobuf_travel() -> None:
+    format = Protobuf(nimbus_pb2.RebalanceRequest, ["name", "executors"])
+    written = make_tuple({"name": "a", "executors": {"count": 2}})
+    row = format.decode(format.encode(written))
+    assert row == ["a", {"count": 2}] == [decode_value(encode_value(one)) for one in row]
+    paths = Protobuf(FieldMask)
+    row = paths.decode(paths.encode(make_tuple({"paths": ["a", "b"]})))
+    assert row == [["a", "b"]] == [decode_value(encode_value(one)) for one in row]
+
+
 def test_a_record_gives_fields_defaults_and_conversions() -> None:
     assert Json(Point).decode(b'{"x": 1, "z": 2}') == [1, 0]
     assert MsgPack(Point).decode(msgpack.packb({"y": 2, "x": 1})) == [1, 2]
     assert Json(Sale).decode(b'{"shop": "a", "amount": "1.50"}') == ["a", Decimal("1.50")]
     assert Json(Point).encode(make_tuple({"y": 2, "x": 1})) == b'{"x": 1, "y": 2}'
     assert (Json(Point).fields, Json(Point).outputs, Json(["x"]).outputs) == (["x", "y"], Point, ["x"])
+
+
+def test_timestamps_of_messagepack_are_what_other_workers_get() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 600, UTC)
+    for message in (msgpack.packb(msgpack.Timestamp.from_datetime(at)), MsgPack().encode(make_tuple({"value": at}))):
+        row = MsgPack().decode(message)
+        assert row == [at] == [decode_value(encode_value(one)) for one in row]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "utf-32-le"])
@@ -146,6 +166,13 @@ def test_a_spout_has_the_outputs_of_its_format() -> None:
         (Json(["a", "b"]), b'{"c": 1}', "the message has no 'a', 'b'; it has 'c'"),
         (MsgPack(), b"\xc1", "the message is not MessagePack"),
         (MsgPack(), msgpack.packb(1) + b"1", "the message is not MessagePack"),
+        (MsgPack(), b"\x91" * 1_500 + b"\1", "the message is not MessagePack: it is nested too deeply"),
+        (MsgPack(), msgpack.packb(msgpack.Timestamp(1 << 60)), "the message is not MessagePack: "),
+        (
+            MsgPack(["a"]),
+            msgpack.packb({"a": [msgpack.ExtType(5, b"x")]}),
+            "the message has a value of extension type 5",
+        ),
         (Protobuf(nimbus_pb2.TaskStats), b"\xff", "the message is not a TaskStats"),
     ],
 )

@@ -107,6 +107,47 @@ def test_a_new_partition_that_cannot_be_read_is_told_of_and_holds_up_no_other():
         follower.poll(2, 10)
 
 
+class Failing(Lists):
+    """Some partitions have shrunk, or fail while they are read."""
+
+    def __init__(self, lists):
+        super().__init__(lists)
+        self.fails_in = {"shrunk": "limited", "unreadable": "read"}
+
+    def limited(self, partition, start, end, limit):
+        self._fail(partition, "limited")
+        return super().limited(partition, start, end, limit)
+
+    def read(self, partition, start, end):
+        self._fail(partition, "read")
+        yield from super().read(partition, start, end)
+
+    def _fail(self, partition, where):
+        if self.fails_in.get(partition) == where:
+            raise FailedException(f"{partition} cannot be read")
+
+
+def test_partitions_that_cannot_be_read_are_seldom_told_of_while_there_is_something_to_read():
+    source = Failing({"a": ["a"] * 20, "shrunk": ["s"], "unreadable": ["u"]})
+    follower = RangeFollower(source, {}, 0, 1)
+    found, errors = defaultdict(list), []
+    while len(found["a"]) < 20:
+        try:
+            drain_once(follower, found)
+        except FailedException as error:
+            errors.append(str(error))
+    assert set(errors) == {"shrunk cannot be read", "unreadable cannot be read"}
+    assert len(errors) < 10  # with one for each turn there were two for each two messages
+    with pytest.raises(FailedException):  # nothing is left of others: the log is not at its end
+        while True:
+            drain_once(follower, found)
+    source.fails_in.clear()
+    follower._aside = {name: (0.0, error) for name, (_, error) in follower._aside.items()}  # time passes
+    while len(found) < 3:
+        drain_once(follower, found)
+    assert (found["shrunk"], found["unreadable"]) == (["s"], ["u"])
+
+
 def test_a_partition_that_is_gone_holds_up_no_other_and_resumes_when_it_is_back():
     lists = {"a": ["a0"], "b": ["b0"]}
     found = defaultdict(list)

@@ -133,9 +133,9 @@ def test_what_was_exported_is_read_again(ending: str, tmp_path: Path) -> None:
     assert list(read_entries(str(path))) == ROWS
 
 
-def test_a_program_may_leave_out_the_task_and_empty_lines(tmp_path: Path) -> None:
+def test_a_program_may_leave_out_the_task_and_write_empty_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
-    path.write_text('{"key": "a", "value": 1}\n\n{"value": null, "key": ["b", 1], "other": 5}')
+    path.write_text('\ufeff{"key": "a", "value": 1}\n\n{"value": null, "key": ["b", 1], "other": 5}')
     assert list(read_entries(str(path))) == [
         (None, encode_value("a"), encode_value(1)),
         (None, encode_value(("b", 1)), encode_value(None)),
@@ -199,6 +199,7 @@ def test_a_long_value_in_a_csv_file_is_read(tmp_path: Path) -> None:
         (b"key,value\n1.5,1\n", r"^line 2 of .*state\.csv: a key in JSON is a string, a whole number"),
         (b'key,value\na,"{""$value"": ""x""}"\n', r"^line 2 of .*state\.csv: an object of a class is no value"),
         (b"task,key,value\nx,a,1\n", r"^line 2 of .*state\.csv: a task is a whole number from 0, not 'x'$"),
+        (b'key,value\na,1\nb,"2\nc,3\n', r"^the row after line 2 of .*state\.csv cannot be read: unexpected end"),
         (b"key,value\n\xff,1\n", r"^.*state\.csv is not a text in UTF-8 after line"),
     ],
 )
