@@ -2,7 +2,8 @@
 
 A message is emitted again after the pauses of a ``Backoff``. After its last attempt it is *given up*: it is reported as
 an error, or emitted on a stream of dead letters, as a tuple whose tree is tracked as well. The message is acked at its
-source when the tree of the letter is complete: a letter that fails is emitted again until it is processed.
+source when the tree of the letter is complete: a letter that fails is emitted again until it is processed. One that
+cannot leave the worker, as it is too large or nested too deep, is emitted again without its row.
 
 With aligned checkpoints the whole topology goes back instead, and the message comes again: see _given_up.py.
 """
@@ -10,9 +11,10 @@ With aligned checkpoints the whole topology goes back instead, and the message c
 from __future__ import annotations  # pure
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from tupletree._given_up import Attempts
+from tupletree._given_up import MAX_KNOWN, Attempts
 from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
@@ -44,6 +46,7 @@ class ReplayingSpout(Spout):
     _is_ordered: ClassVar[bool] = True  # false if messages have no positions
     _kept: Replay | None = None
     _attempts: Attempts | None = None  # with aligned checkpoints, once a message failed
+    _unsent: dict[str | bytes | int, FailReason]  # with ``_attempts``: why letters could not be sent, by their messages
     _given_up: int = 0
 
     @property
@@ -98,6 +101,8 @@ class ReplayingSpout(Spout):
         pending: Pending = msg_id
         replay = self._replay if self._kept is None else self._kept
         if pending.stream == self.dead_letters:
+            if self._could_not_send(reason):
+                pending.row = _without_row(pending.row, reason)
             replay.wait(pending, self.context.clock())  # it is a letter already
         elif replay.failed(pending, reason, self.context.clock()):
             self._give_up(pending)
@@ -112,11 +117,20 @@ class ReplayingSpout(Spout):
         A letter that fails is emitted again each time.
         """
         pending: Pending = msg_id
-        if pending.stream == self.dead_letters or not pending.is_live():
+        if not pending.is_live():
             return
         if self._attempts is None:
-            self._attempts = Attempts(self.retry)
-        self._attempts.failed(self._key(pending), reason, self.context.clock())
+            self._attempts, self._unsent = Attempts(self.retry), {}
+        if pending.stream != self.dead_letters:
+            self._attempts.failed(self._key(pending), reason, self.context.clock())
+        elif self._could_not_send(reason):
+            self._unsent[self._key(pending)] = reason
+            if len(self._unsent) > MAX_KNOWN:
+                del self._unsent[next(iter(self._unsent))]
+
+    def _could_not_send(self, reason: FailReason | None) -> bool:
+        """True if a letter failed in its own spout, which could not put it into a message."""
+        return reason is not None and reason.component == self.context.component_id
 
     def _is_pausing(self) -> bool:
         """True in the pause behind a failure that took the topology back to a checkpoint."""
@@ -147,10 +161,13 @@ class ReplayingSpout(Spout):
             )
             self._end(pending)
             return
+        key = self._key(pending)
         pending.row = [
-            self._key(pending), list(pending.row or ()), pending.stream,
+            key, list(pending.row or ()), pending.stream,
             pending.attempts, reason.component, reason.task, reason.error, reason.traceback,
         ]  # fmt: skip
+        if self._attempts is not None and key in self._unsent:
+            pending.row = _without_row(pending.row, self._unsent[key])
         pending.stream, pending.target = self.dead_letters, None
         self._send(pending)
 
@@ -162,3 +179,12 @@ class ReplayingSpout(Spout):
     def _letter_id(self, pending: Pending) -> Any:
         """Return the id of a message that no other message of the task has, in any life of the task."""
         return pending.id
+
+
+def _without_row(letter: Sequence[Any] | None, reason: FailReason | None) -> list[Any]:
+    """Return a letter without the row of its message, but with the reason."""
+    assert letter is not None
+    assert reason is not None
+    key, _, stream, attempts, component, task, error, traceback = letter
+    found = error if error.endswith(reason.error) else f"{error}; a letter with its row: {reason.error}"
+    return [key, [], stream, attempts, component, task, found, traceback]

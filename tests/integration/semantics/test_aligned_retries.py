@@ -204,3 +204,20 @@ def test_an_element_that_fails_in_the_executor_of_its_source_is_given_up(cluster
     cluster.wait_until(
         lambda: "failed once and is given up; last failure in component 'words'" in str(cluster.errors("t")), 60
     )
+
+
+def test_a_message_that_is_too_large_for_a_letter_leaves_as_one_without_its_row(cluster: LocalCluster) -> None:
+    class Large(Counted):
+        def read(self) -> Iterator[list[str]]:
+            yield from (["x" * 2**21 if word == "w20" else word] for word in WORDS)
+
+    counts, letters = Log(), Log()
+    builder = TopologyBuilder()
+    words = builder.set_spout("words", Large()).set_retry(TWICE).set_dead_letters("rejected")
+    builder.set_bolt("counts", CountInState(counts)).fields_grouping(words, "word")
+    builder.set_bolt(
+        "letters", DoBasic(lambda tup, _: letters.append([tup["message"], tup["values"]]))
+    ).shuffle_grouping(words, "rejected")
+    cluster.submit("t", builder.create_topology(), {**ALIGNED, "topology.tuple.max.bytes": 2**20})
+    cluster.wait_until(lambda: newest(counts) == each_once(set(WORDS) - {"w20"}), 60)
+    assert [20, []] in list(letters)

@@ -115,6 +115,29 @@ def test_a_message_is_emitted_again_as_it_was_although_its_list_has_been_used_ag
     assert [values[:2] for _, values in letters] == [[2, [2]]]
 
 
+def test_a_message_that_is_too_large_for_a_letter_leaves_as_one_without_its_row(cluster: Any) -> None:
+    class Large(Numbers):
+        def next_tuple(self) -> None:
+            if self.next < self.limit:
+                self.collector.emit(["x" * 2**21 if self.next == 2 else self.next], msg_id=self.next)
+                self.next += 1
+
+    log, letters = Log(), Log()
+    builder = TopologyBuilder()
+    numbers = builder.set_spout("numbers", Large(4, log)).set_dead_letters("rejected").set_retry(QUICK)
+    builder.set_bolt("step", refuse()).shuffle_grouping(numbers)
+    builder.set_bolt("letters", Keep(letters)).shuffle_grouping(numbers, "rejected")
+    cluster.submit("t", builder.create_topology(), {"topology.tuple.max.bytes": 2**20})
+    for _ in range(6):
+        cluster.wait_quiet()
+        cluster.advance(1)
+    [(_, (message, values, stream, attempts, component, _, error, _))] = letters
+    assert (message, values, stream, attempts, component) == (2, [], "default", 3, "numbers")
+    assert error.startswith("TupleTooLargeError: component 'numbers' emitted a tuple of 2")
+    assert "a letter with its row: TupleTooLargeError" in error
+    assert sorted(log) == [("ack", number) for number in range(4)]
+
+
 def test_a_final_failure_needs_one_attempt(cluster: Any) -> None:
     scene = Scene(cluster, refuse(2, retry=False))
     assert [values[:4] for _, values in scene.letters] == [["m2", [2], "default", 1]]
