@@ -104,6 +104,12 @@ class SpoutDeclarer(ComponentDeclarer):
 
     _has_retry = False
 
+    def __init__(self, definition: Definition, lookup: Lookup) -> None:
+        super().__init__(definition, lookup)
+        retry = getattr(definition.component, "retry", None)
+        if isinstance(definition.component, ReplayingSpout) and not isinstance(retry, Backoff):
+            self._refuse_retry(f"its retry is {retry!r}; a Backoff was expected, such as Backoff(max_attempts=3)")
+
     def set_retry(self, retry: Backoff) -> Self:
         """Emit failed messages again, after pauses; after the last attempt a message is given up.
 

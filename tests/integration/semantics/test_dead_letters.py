@@ -376,6 +376,8 @@ def test_mistakes_are_refused() -> None:
         builder.set_spout("a", Yields()).set_retry(QUICK)
     with pytest.raises(TopologyError, match="spout 'b': set_retry takes a Backoff, not 5"):
         builder.set_spout("b", Numbers(1, Log())).set_retry(5)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="spout 'd': its retry is 3; a Backoff was expected, such as Backoff"):
+        builder.set_spout("d", type("Wrong", (ReliableSpout,), {"outputs": ["a"], "retry": 3})())
     with pytest.raises(TopologyError, match="component 'c': stream 'default' is declared twice"):
         builder.set_spout("c", Numbers(1, Log())).set_dead_letters("default")
 
