@@ -1,4 +1,4 @@
-"""Topologies in which some numbers cannot be processed, and what came out of them: files, or states."""
+"""A topology in which one number in a hundred cannot be processed, and files of what came out of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Any
 
 from numbers_topology import append
 
-from tupletree import (
-    Backoff,
-    BasicBolt,
-    BasicStatefulBolt,
-    FailedException,
-    Message,
-    ReliableSpout,
-    TopologyBuilder,
-)
+from tupletree import Backoff, BasicBolt, FailedException, Message, ReliableSpout, TopologyBuilder
 
 RETRY = Backoff(first_s=0.2, factor=2, max_s=1, max_attempts=3)
 
@@ -40,34 +32,6 @@ class Step(BasicBolt):
         yield [tup["number"]]
 
 
-class PositionedNumbers(ReliableSpout):
-    """Numbers whose positions are they themselves. A thousand a second at most."""
-
-    outputs = ("number",)
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-
-    def read(self) -> Any:
-        first = self.context.task_index if self.position is None else self.position + 2
-        for number in range(first, self.limit, 2):
-            yield Message([number], position=number)
-            if number % 20 < 2:
-                yield from self.wait(0.02)
-
-    def wait(self, seconds: float) -> Any:
-        until_s = self.context.clock() + seconds
-        while self.context.clock() < until_s:
-            yield None
-
-
-class CountFirst(BasicStatefulBolt):
-    """Counts the first values of tuples; of letters, the first value of their rows."""
-
-    def execute(self, tup: Any) -> None:
-        self.state.add(tup["values"][0] if "values" in tup.fields else tup[0], 1)
-
-
 class Append(BasicBolt):
     """Appends the first value of each tuple, and the error of a letter, to a file of its task."""
 
@@ -84,25 +48,6 @@ def poison_topology(directory: Path, limit: int) -> Any:
     step = builder.set_bolt("step", Step(), 2).shuffle_grouping(numbers)
     builder.set_bolt("sink", Append(directory, "good"), 2).shuffle_grouping(step)
     builder.set_bolt("letters", Append(directory, "letter"), 2).shuffle_grouping(numbers, "rejected")
-    return builder.create_topology()
-
-
-def aligned_poison_topology(limit: int, poison: set[int]) -> Any:
-    """Numbers that are counted, or whose letters are counted."""
-
-    class Refuse(BasicBolt):
-        outputs = ("number",)
-
-        def execute(self, tup: Any, collector: Any) -> Any:
-            if tup["number"] in poison:
-                raise FailedException("poison")
-            yield [tup["number"]]
-
-    builder = TopologyBuilder()
-    numbers = builder.set_spout("numbers", PositionedNumbers(limit), 2).set_retry(RETRY).set_dead_letters("rejected")
-    step = builder.set_bolt("step", Refuse(), 2).shuffle_grouping(numbers)
-    builder.set_bolt("good", CountFirst(), 2).fields_grouping(step, "number")
-    builder.set_bolt("letters", CountFirst(), 1).shuffle_grouping(numbers, "rejected")
     return builder.create_topology()
 
 

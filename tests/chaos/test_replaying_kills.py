@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from poison_topology import aligned_poison_topology, lines_of, poison_topology
+from poison_topology import lines_of, poison_topology
 from sqlite_counts import counts
 
 from tupletree.cli.main import main
@@ -48,39 +48,6 @@ def test_all_poison_and_nothing_else_is_in_the_dead_letters(cluster: DevCluster,
     assert {" ".join(line[1:]) for line in letters} == {"FailedException: poison"}
     assert {line[0] for line in lines_of(tmp_path, "good")} == rest
     cluster.client.kill("poison", wait_secs=0)
-    wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="its workers end")
-
-
-@pytest.mark.nightly
-def test_with_aligned_checkpoints_each_number_is_counted_once_or_a_letter_once(
-    cluster: DevCluster, tmp_path: Path
-) -> None:
-    limit, poison = 20_000, set(range(500, 20_000, 2_001))
-    conf = {
-        "topology.workers": 2,
-        "topology.state.checkpoint.aligned": True,
-        "topology.state.checkpoint.interval.ms": 300,
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path)},
-    }
-
-    def good() -> Counter[str]:
-        return counts(tmp_path, "*good*.db")
-
-    def letters() -> Counter[str]:
-        return counts(tmp_path, "*letters*.db")
-
-    cluster.client.submit("given-up", aligned_poison_topology(limit, poison), conf)
-    for share in (0.02, 0.2, 0.4, 0.6, 0.8):
-        wait_until(lambda share=share: good().total() > share * limit, 120, what="it gets on")
-        kill_a_worker(cluster)
-        if share == 0.4:
-            cluster.kill("acker", 0)
-            cluster.restart("acker", 0)
-    wait_until(lambda: good().total() + letters().total() >= limit, 120, what="all numbers are counted, or letters")
-    assert letters() == Counter(dict.fromkeys(poison, 1))
-    assert good() == Counter(dict.fromkeys(set(range(limit)) - poison, 1))
-    cluster.client.kill("given-up", wait_secs=0)
     wait_until(lambda: not [one for one in cluster.processes if one.role == "worker"], 30, what="its workers end")
 
 
