@@ -1,4 +1,4 @@
-"""The failed attempts at messages of a positioned spout, with aligned checkpoints, until they are given up.
+"""What a positioned spout knows of the messages that it gives up, with aligned checkpoints.
 
 A failed tuple then takes the whole topology back to its last checkpoint, and a spout emits everything since again: the
 message that failed comes as a new one, under the same key. Its attempts are counted on the spout's task, which outlives
@@ -18,7 +18,6 @@ from tupletree.backoff import Backoff
 
 MAX_KNOWN: Final = 100_000
 """The number of messages whose attempts are known. Those that failed least recently are forgotten first."""
-
 
 class Attempts:
     """Failed attempts by the key of their message.

@@ -44,10 +44,9 @@ class LogSpout(ReplayingSpout):
     reads the same partitions.
 
     **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
-    attempt: it leaves as a dead letter, or is reported. With aligned checkpoints each attempt takes the topology back
-    to the last one, and only failures by a bolt count. A message that cannot be decoded is given up at once. One that
-    cannot be decoded for now, as a service that the format asks is away, waits, and those that follow wait behind it;
-    no attempt is counted.
+    attempt: it leaves as a dead letter, or is reported. With aligned checkpoints each attempt takes the topology back to
+    the last checkpoint, and only failures by a bolt count. A message that cannot be decoded is given up at once. One that cannot be decoded for now, as a service that the format asks is away, waits, and those
+    that follow wait behind it; no attempt is counted.
 
     **Not guaranteed.** Messages that the log deletes before they are read are reported, and skipped. Failed messages
     come after later ones of their partition.
