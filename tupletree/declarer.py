@@ -119,10 +119,6 @@ class SpoutDeclarer(ComponentDeclarer):
         letters. No new messages are asked for while 100,000 are stored, or ``max_ahead`` if the spout has an attribute
         of this name.
 
-        **Aligned checkpoints.** A failure takes the topology back to the last checkpoint, and nothing is emitted in the
-        pause. A message whose attempts are over is given up when it comes again. Only a failure by a bolt counts. Of
-        positioned spouts, for ReliableSpout and the spouts of logs; the task of another one refuses to open.
-
         Raises:
             TopologyError: ``retry`` is not a Backoff, or the spout's rows have no message ids.
         """

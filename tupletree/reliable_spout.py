@@ -56,9 +56,7 @@ class ReliableSpout(ReplayingSpout):
 
     **Aligned checkpoints.** The spout is positioned: with positions, or by the number of rows, as above. After a
     reconnect, it goes on behind the last message read, since those in flight are in the checkpoints already; a source
-    that has ids alone delivers them again. A message that a bolt fails takes the topology back to the last checkpoint,
-    from which everything is read again after the pause of ``retry``; after its last attempt it is given up. A message
-    whose tree was not complete in time is read again without counting.
+    that has ids alone delivers them again.
 
     Attributes:
         retry: the number of attempts, by default unlimited, and the pauses between them. Messages whose trees are lost
@@ -124,8 +122,6 @@ class ReliableSpout(ReplayingSpout):
             return
         if self._failures and self.context.clock() < self._resume_s:
             return
-        if self._attempts is not None and self._is_pausing():
-            return
         try:
             if self._rows is None:
                 self.position = self._resumes_at
@@ -135,7 +131,6 @@ class ReliableSpout(ReplayingSpout):
             self._lost(error)
 
     def _read_one(self, rows: Iterator[Sequence[Any] | Message | None], replay: Replay) -> None:
-        send = self._send if self._attempts is None else self._send_again
         for read in rows:
             if read is None:
                 return
@@ -145,13 +140,13 @@ class ReliableSpout(ReplayingSpout):
                 continue
             self._read_rows += 1
             if not isinstance(read, Message):
-                send(replay.begin(read[:] if type(read) is list else kept_row(read), DEFAULT_STREAM))  # a copy
+                self._send(replay.begin(read[:] if type(read) is list else kept_row(read), DEFAULT_STREAM))  # a copy
             else:
                 if read.id is not None or read.position is not None:
                     self._is_counted = False
                 if read.position is not None:
                     self._last = read.position
-                send(replay.begin(kept_row(read.row), read.stream, read.id, read.position))
+                self._send(replay.begin(kept_row(read.row), read.stream, read.id, read.position))
             if not (self.collector.has_room() and replay.may_read(self.max_ahead)):
                 return
         self._is_at_end = True
@@ -214,12 +209,8 @@ class ReliableSpout(ReplayingSpout):
         self._commit(0)
 
     def checkpoint_state(self) -> Any:
-        if self._attempts is not None:
-            self._attempts.begin_checkpoint()
         return [self._resumes_at, self._read_rows, self._is_counted]
 
     def restore_state(self, state: Any) -> None:
         position, rows, self._is_counted = state
-        if self._attempts is not None:
-            self._attempts.go_back()
         self._begin(position, rows)

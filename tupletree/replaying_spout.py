@@ -4,8 +4,6 @@ A message is emitted again after the pauses of a ``Backoff``. After its last att
 an error, or emitted on a stream of dead letters, as a tuple whose tree is tracked as well. The message is acked at its
 source when the tree of the letter is complete: a letter that fails is emitted again until it is processed. One that
 cannot leave the worker, as it is too large or nested too deep, is emitted again without its row.
-
-With aligned checkpoints the whole topology goes back instead, and the message comes again: see _given_up.py.
 """
 
 from __future__ import annotations  # pure
@@ -14,7 +12,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from tupletree._given_up import MAX_KNOWN, Attempts
 from tupletree._replay import Pending, Replay
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.backoff import Backoff
@@ -45,8 +42,6 @@ class ReplayingSpout(Spout):
 
     _is_ordered: ClassVar[bool] = True  # false if messages have no positions
     _kept: Replay | None = None
-    _attempts: Attempts | None = None  # with aligned checkpoints, once a message failed
-    _unsent: dict[str | bytes | int, FailReason]  # with ``_attempts``: why letters could not be sent, by their messages
     _given_up: int = 0
 
     @property
@@ -101,7 +96,7 @@ class ReplayingSpout(Spout):
         pending: Pending = msg_id
         replay = self._replay if self._kept is None else self._kept
         if pending.stream == self.dead_letters:
-            if self._could_not_send(reason):
+            if reason is not None and reason.component == self.context.component_id:  # it could not be sent
                 pending.row = _without_row(pending.row, reason)
             replay.wait(pending, self.context.clock())  # it is a letter already
         elif replay.failed(pending, reason, self.context.clock()):
@@ -110,43 +105,6 @@ class ReplayingSpout(Spout):
     def fail(self, msg_id: Any) -> None:
         """Called by the framework when the tree of a message failed."""
         self.fail_because(msg_id, None)
-
-    def failed_since_checkpoint(self, msg_id: Any, reason: FailReason) -> None:
-        """Called by the framework when a bolt failed a message, and the topology goes back to a checkpoint.
-
-        A letter that fails is emitted again each time.
-        """
-        pending: Pending = msg_id
-        if not pending.is_live():
-            return
-        if self._attempts is None:
-            self._attempts, self._unsent = Attempts(self.retry), {}
-        if pending.stream != self.dead_letters:
-            self._attempts.failed(self._key(pending), reason, self.context.clock())
-        elif self._could_not_send(reason):
-            self._unsent[self._key(pending)] = reason
-            if len(self._unsent) > MAX_KNOWN:
-                del self._unsent[next(iter(self._unsent))]
-
-    def _could_not_send(self, reason: FailReason | None) -> bool:
-        """True if a letter failed in its own spout, which could not put it into a message."""
-        return reason is not None and reason.component == self.context.component_id
-
-    def _is_pausing(self) -> bool:
-        """True in the pause behind a failure that took the topology back to a checkpoint."""
-        return self._attempts is not None and self.context.clock() < self._attempts.resume_s
-
-    def _send_again(self, pending: Pending) -> bool:
-        """Emit a message that may have been taken back, or give it up. Return true if it, or a letter, is emitted."""
-        key = self._key(pending)
-        found = self._attempts.over(key) if self._attempts is not None else None
-        if found is None or self._attempts is None:
-            self._send(pending)
-            return True
-        self._attempts.came(key)
-        pending.attempts, pending.reason = found
-        self._give_up(pending)
-        return self.dead_letters is not None
 
     def _give_up(self, pending: Pending) -> None:
         reason = pending.reason
@@ -161,20 +119,13 @@ class ReplayingSpout(Spout):
             )
             self._end(pending)
             return
-        key = self._key(pending)
+        id = self._letter_id(pending)
         pending.row = [
-            key, list(pending.row or ()), pending.stream,
+            id if isinstance(id, str | bytes | int) else repr(id), list(pending.row or ()), pending.stream,
             pending.attempts, reason.component, reason.task, reason.error, reason.traceback,
         ]  # fmt: skip
-        if self._attempts is not None and key in self._unsent:
-            pending.row = _without_row(pending.row, self._unsent[key])
         pending.stream, pending.target = self.dead_letters, None
         self._send(pending)
-
-    def _key(self, pending: Pending) -> str | bytes | int:
-        """Return the id of a message as dead letters have it, by which it is known when it comes again."""
-        id = self._letter_id(pending)
-        return id if isinstance(id, str | bytes | int) else repr(id)
 
     def _letter_id(self, pending: Pending) -> Any:
         """Return the id of a message that no other message of the task has, in any life of the task."""

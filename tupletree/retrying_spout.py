@@ -57,7 +57,7 @@ class RetryingSpout(ReplayingSpout):
         if is_positioned(self.spout) and conf["topology.state.checkpoint.aligned"]:
             raise UsageError(
                 f"spout '{context.component_id}' is positioned, and aligned checkpoints reset it to its positions: "
-                f"derive it from ReliableSpout, or remove set_retry and set_dead_letters"
+                f"remove set_retry and set_dead_letters"
             )
         own = RetryingCollector(self, collector)
         self.spout.context = context

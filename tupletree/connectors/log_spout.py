@@ -44,8 +44,8 @@ class LogSpout(ReplayingSpout):
     reads the same partitions.
 
     **Giving up.** With ``set_dead_letters``, or a ``retry`` with ``max_attempts``, a message is given up after the last
-    attempt: it leaves as a dead letter, or is reported. With aligned checkpoints each attempt takes the topology back to
-    the last checkpoint, and only failures by a bolt count. A message that cannot be decoded is given up at once. One that cannot be decoded for now, as a service that the format asks is away, waits, and those
+    attempt: it leaves as a dead letter, or is reported. A message that cannot be decoded is given up at once, also with
+    aligned checkpoints. One that cannot be decoded for now, as a service that the format asks is away, waits, and those
     that follow wait behind it; no attempt is counted.
 
     **Not guaranteed.** Messages that the log deletes before they are read are reported, and skipped. Failed messages
@@ -103,7 +103,8 @@ class LogSpout(ReplayingSpout):
         self._lane: PartitionLane | None = None  # of the messages being emitted
         self._records: Iterator[LogRecord] = iter(())
         self._next = 0  # the position after them
-        self._rest: Sequence[LogRecord] = ()  # read behind ``_records``: from the first that is given up
+        self._reported: list[Pending] = []  # given up since the last checkpoint began
+        self._in_checkpoint: list[Pending] = []  # given up before: in a checkpoint that is not known to be committed
         self._held: Held[tuple[PartitionLane, LogRecord]] = Held(self.reconnect)
         self._refused = 0  # messages of the present call that could not be decoded
         self._pump = LogPump(
@@ -143,8 +144,6 @@ class LogSpout(ReplayingSpout):
             return
         if replay.waiting >= MAX_WAITING or (self._held.message is not None and self._is_holding()):
             return
-        if self._attempts is not None and self._is_pausing():
-            return
         self._refused = 0
         while self._lane is None or not self._emit_read(self._lane):
             if sum(map(len, self._lanes.values())) >= self.max_ahead:
@@ -159,34 +158,23 @@ class LogSpout(ReplayingSpout):
     def _emit_read(self, lane: PartitionLane) -> bool:
         """Emit what is read, as far as there is room. Return true if the call is over, false at the end of it."""
         emitter = self._emitter
-        while True:
-            if emitter.run(lane, self._records):
-                if emitter.refused is None:
+        while emitter.run(lane, self._records):
+            if emitter.refused is None:
+                return True
+            record, error = emitter.refused
+            if isinstance(error, UnavailableError):
+                self._hold(lane, record, error)
+                return True
+            if self._refuse(lane, record, error):
+                if not self.collector.has_room():
                     return True
-                has_letter = self._begin_refused(lane, *emitter.refused)
-            elif self._rest and not lane.is_revoked:
-                record = self._rest[0]
-                self._take(lane, self._rest[1:])
-                has_letter = self._begin(lane, record)
             else:
-                break
-            if self._held.message is not None or (has_letter and not self.collector.has_room()):
-                return True
-            self._refused += not has_letter
-            if self._refused == REFUSED_AT_A_TIME:
-                return True
+                self._refused += 1
+                if self._refused == REFUSED_AT_A_TIME:
+                    return True
         lane.skip_to(self._next)
         self._lane = None
         return False
-
-    def _take(self, lane: PartitionLane, records: Sequence[LogRecord]) -> None:
-        """Begin with messages of a lane: those before the first that is given up as it comes again, then the others."""
-        upto = len(records)
-        attempts = self._attempts
-        if attempts is not None and attempts.is_any_over:
-            over = (attempts.over(_key(lane, record.position)) is not None for record in records)
-            upto = next((at for at, is_over in enumerate(over) if is_over), upto)
-        self._records, self._rest = iter(records[:upto]), records[upto:]
 
     def _is_holding(self) -> bool:
         """Return true while a message waits to be decoded, which is tried here."""
@@ -205,8 +193,7 @@ class LogSpout(ReplayingSpout):
             self._tell(self._progress, event)
         match event:
             case Read(lane, records, next):
-                self._lane, self._next = lane, next
-                self._take(lane, records)
+                self._lane, self._records, self._next = lane, iter(records), next
             case PartitionLane() as lane:
                 self._lanes[lane.partition] = lane
             case Ended(lane):
@@ -249,22 +236,18 @@ class LogSpout(ReplayingSpout):
             progress.select(self._lane.partition)
         return sent
 
-    def _begin(self, lane: PartitionLane, record: LogRecord) -> bool:
-        """Emit a message, give it up, or keep it for later. Return true if it, or a letter of it, is emitted."""
+    def _begin(self, lane: PartitionLane, record: LogRecord) -> None:
+        """Emit a message that was held, refuse it, or keep it for later."""
         try:
             row = self._emitter.row(record)
-        except (FormatError, UnavailableError) as error:
-            return self._begin_refused(lane, record, error)
-        self._held.clear()
-        return self._send_again(self._replay.begin(row, DEFAULT_STREAM, record.position, record.next, lane))
-
-    def _begin_refused(self, lane: PartitionLane, record: LogRecord, error: Exception) -> bool:
-        """Give a message up that cannot be decoded, or keep it for later. Return true if a letter of it is emitted."""
-        if isinstance(error, UnavailableError):
+        except FormatError as error:
+            self._held.clear()
+            self._refuse(lane, record, error)
+        except UnavailableError as error:
             self._hold(lane, record, error)
-            return False
-        self._held.clear()
-        return self._refuse(lane, record, error)
+        else:
+            self._held.clear()
+            self._emitter.emit(lane, record, row)
 
     def _hold(self, lane: PartitionLane, record: LogRecord, error: UnavailableError) -> None:
         self._held.hold((lane, record), self.context.clock())
@@ -278,24 +261,40 @@ class LogSpout(ReplayingSpout):
         return self.dead_letters is not None
 
     def _give_up(self, pending: Pending) -> None:
-        pending.id = self._key(pending)
+        assert isinstance(pending.lane, PartitionLane)
+        pending.id = f"{pending.lane.partition}@{pending.id}"
         super()._give_up(pending)
 
-    def _key(self, pending: Pending) -> str:
-        if isinstance(pending.id, str):  # it is given up
-            return pending.id
-        assert isinstance(pending.lane, PartitionLane)
-        return _key(pending.lane, pending.id)
-
     def ack(self, msg_id: Any) -> None:
-        self._done(msg_id)
+        if self._is_aligned:
+            self._ack_aligned(msg_id)
+        else:
+            self._done(msg_id)
+
+    def _ack_aligned(self, pending: Pending) -> None:
+        """Ack a message that is in a committed checkpoint.
+
+        A message that was given up and reported, rather than emitted, is acked by ``_give_up`` itself: too early.
+        """
+        if pending.reason is not None and pending.stream != self.dead_letters:
+            self._reported.append(pending)
+            return
+        self._replay.done(pending)
+        if self._in_checkpoint:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Be done with the messages that were reported before a checkpoint that is committed."""
+        for one in self._in_checkpoint:
+            self._replay.done(one)
+        self._in_checkpoint = []
 
     def _finish(self, pending: Pending) -> None:
         """Nothing is left to do: the thread reads the positions of the lanes."""
 
     def checkpoint_state(self) -> dict[str, int]:
-        if self._attempts is not None:
-            self._attempts.begin_checkpoint()
+        self._settle()  # the checkpoint before is committed, or restore_state had been called
+        self._in_checkpoint, self._reported = self._reported, []
         return {**self._restored, **self._emitted()}
 
     def restore_state(self, state: Mapping[str, int]) -> None:
@@ -305,9 +304,7 @@ class LogSpout(ReplayingSpout):
         self._lanes = {}
         self._lane = None
         self._held.clear()
-        self._rest = ()
-        if self._attempts is not None:
-            self._attempts.go_back()
+        self._reported, self._in_checkpoint = [], []
         self.has_read_all = self.at_end = False
         if self._progress is not None:
             self._progress.restart()
@@ -327,10 +324,6 @@ class LogSpout(ReplayingSpout):
                 if position >= 0 or known < 0:
                     merged[partition] = max(position, known) if position >= 0 else min(position, known)
         return {partition: min(position, -1 - position) for partition, position in merged.items()}
-
-
-def _key(lane: PartitionLane, position: int) -> str:
-    return f"{lane.partition}@{position}"
 
 
 def check_metadata(owner: str, source: LogSource, format: Format, metadata: Sequence[str]) -> list[str]:

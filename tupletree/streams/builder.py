@@ -14,7 +14,6 @@ from tupletree._wire.value_types import register
 from tupletree.backoff import Backoff
 from tupletree.component import Spout
 from tupletree.errors import TopologyError, UsageError
-from tupletree.replaying_spout import ReplayingSpout
 from tupletree.streams import local_run
 from tupletree.streams.chained_spout import chained
 from tupletree.streams.checks import advise_record
@@ -99,9 +98,8 @@ class StreamBuilder:
         elements: leave their parallelism at 1.
 
         ``retry``: the attempts at an element that fails, and the pauses between them; None: those of the spout, which
-        for functions and collections have no end. What is given up is reported as an error. With exactly_once an
-        element that fails takes the program back to its last checkpoint each time, until it is given up; a source with
-        ``retry`` is then a library's spout or a ReliableSpout.
+        for functions and collections have no end. What is given up is reported as an error. Not for exactly_once, where
+        an element that fails takes the program back to its last checkpoint.
 
         Raises:
             UsageError: ``source`` is none of these, or its fields are not those of ``rows``.
@@ -291,10 +289,10 @@ def _check_guarantee(plan: Plan, guarantee: Guarantee) -> None:
                 f"exactly_once cannot hold: source '{component.id}', a {type(part).__name__}, cannot go back to a "
                 f"position, as it has no checkpoint_state and restore_state; use at_least_once, or another source"
             )
-        if component.head.settings.get("retry") is not None and not isinstance(part, ReplayingSpout):
+        if component.head.settings.get("retry") is not None:
             raise UsageError(
-                f"exactly_once has no use for the retry of source '{component.id}', a {type(part).__name__}: derive it "
-                f"from ReliableSpout, or catch the error in the function that meets it"
+                f"exactly_once has no use for the retry of source '{component.id}': an element that fails takes the "
+                f"program back to its last checkpoint; catch the error in the function that meets it"
             )
         if isinstance(part, Part) and part.hindrance:
             raise UsageError(f"exactly_once cannot hold: '{component.id}', {part.hindrance}")

@@ -16,7 +16,6 @@ from tupletree._wire.codec import decode_value, encode_value
 from tupletree._wire.fail_reasons import FailReason
 from tupletree.component import Spout
 from tupletree.errors import FailedException, UnavailableError, UsageError
-from tupletree.replaying_spout import ReplayingSpout
 
 from ..core.spout_task import SpoutTask
 from ..core.task import Environment
@@ -43,7 +42,6 @@ class SpoutParticipant(Participant):
         self._prepared: list[Any] = []
         self._failed: list[Any] = []
         self._has_told = False  # of a failed message, since the last recovery
-        self._replaying = spout if isinstance(spout, ReplayingSpout) and state is not None else None
         task.tell_acked = self._acked_later
         task.tell_failed = self._failed_now
 
@@ -147,34 +145,20 @@ class SpoutParticipant(Participant):
     def _failed_now(self, msg_id: Any, reason: FailReason | None) -> None:
         """Record a failed message. The spout's ``fail`` is not called now: recovery rolls back the whole topology.
 
-        A positioned spout of the library hears of what a bolt failed, and gives a message up after its last attempt.
         The first failure is reported, since the same tuple may fail each time. ``reason``: None if a process was lost.
         """
         self._task.has_failed_tuples = True
         self._failed.append(msg_id)
-        if reason is not None and reason.component and self._replaying is not None:
-            self._replaying.failed_since_checkpoint(msg_id, reason)
         if reason is not None and not self._has_told:
             self._has_told = True
             what = f"component {reason.component!r} failed a tuple" if reason.component else "a tuple failed"
             self._task.report_error(
                 FailedException(
                     f"{what}: {reason.error or 'it gave no reason'}; with aligned checkpoints everything since the "
-                    f"last one is processed again{self._outlook(reason)}"
+                    f"last one is processed again, however often this happens: let the bolt leave out what can never "
+                    f"succeed"
                 )
             )
-
-    def _outlook(self, reason: FailReason) -> str:
-        """Return what becomes of a message that fails each time."""
-        leave_out = ", however often this happens: let the bolt leave out what can never succeed"
-        if self._replaying is None or not reason.component:
-            return leave_out
-        if not reason.retry:
-            return ", and its message is given up"
-        most = self._replaying.retry.max_attempts
-        if most is None:
-            return f"{leave_out}, or limit the attempts with set_retry"
-        return f"; a message is given up after {most} failed attempts"
 
     def _count(self) -> None:
         """Count completed but uncommitted messages as pending. Otherwise they would pile up while the store is down."""
