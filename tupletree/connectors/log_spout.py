@@ -103,8 +103,6 @@ class LogSpout(ReplayingSpout):
         self._lane: PartitionLane | None = None  # of the messages being emitted
         self._records: Iterator[LogRecord] = iter(())
         self._next = 0  # the position after them
-        self._reported: list[Pending] = []  # given up since the last checkpoint began
-        self._in_checkpoint: list[Pending] = []  # given up before: in a checkpoint that is not known to be committed
         self._held: Held[tuple[PartitionLane, LogRecord]] = Held(self.reconnect)
         self._refused = 0  # messages of the present call that could not be decoded
         self._pump = LogPump(
@@ -266,35 +264,12 @@ class LogSpout(ReplayingSpout):
         super()._give_up(pending)
 
     def ack(self, msg_id: Any) -> None:
-        if self._is_aligned:
-            self._ack_aligned(msg_id)
-        else:
-            self._done(msg_id)
-
-    def _ack_aligned(self, pending: Pending) -> None:
-        """Ack a message that is in a committed checkpoint.
-
-        A message that was given up and reported, rather than emitted, is acked by ``_give_up`` itself: too early.
-        """
-        if pending.reason is not None and pending.stream != self.dead_letters:
-            self._reported.append(pending)
-            return
-        self._replay.done(pending)
-        if self._in_checkpoint:
-            self._settle()
-
-    def _settle(self) -> None:
-        """Be done with the messages that were reported before a checkpoint that is committed."""
-        for one in self._in_checkpoint:
-            self._replay.done(one)
-        self._in_checkpoint = []
+        self._done(msg_id)
 
     def _finish(self, pending: Pending) -> None:
         """Nothing is left to do: the thread reads the positions of the lanes."""
 
     def checkpoint_state(self) -> dict[str, int]:
-        self._settle()  # the checkpoint before is committed, or restore_state had been called
-        self._in_checkpoint, self._reported = self._reported, []
         return {**self._restored, **self._emitted()}
 
     def restore_state(self, state: Mapping[str, int]) -> None:
@@ -304,7 +279,6 @@ class LogSpout(ReplayingSpout):
         self._lanes = {}
         self._lane = None
         self._held.clear()
-        self._reported, self._in_checkpoint = [], []
         self.has_read_all = self.at_end = False
         if self._progress is not None:
             self._progress.restart()
