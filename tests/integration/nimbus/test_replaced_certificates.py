@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,15 @@ async def until_logged(caplog: pytest.LogCaptureFixture, name: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port that refuses connections."""
+    with bind("127.0.0.1", 0) as nobody_listens:
+        yield nobody_listens.getsockname()[1]
+
+
 def test_an_acker_is_watched_when_the_certificates_are_there_again(
-    missing: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    missing: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, dead_port: int
 ) -> None:
     async def run(port: int) -> None:
         woken = asyncio.Event()
@@ -46,12 +54,12 @@ def test_an_acker_is_watched_when_the_certificates_are_there_again(
         assert "a" not in health.alive()  # its port refuses connections
         await health.close()
 
-    with caplog.at_level(logging.WARNING), bind("127.0.0.1", 0) as nobody_listens:
-        asyncio.run(run(nobody_listens.getsockname()[1]))
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run(dead_port))
 
 
 def test_a_leader_is_watched_when_the_certificates_are_there_again(
-    missing: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    missing: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, dead_port: int
 ) -> None:
     async def run(port: int) -> None:
         unseated: asyncio.Future[Front] = asyncio.get_running_loop().create_future()
@@ -68,8 +76,8 @@ def test_a_leader_is_watched_when_the_certificates_are_there_again(
             assert await unseated == front
         await watch.close()
 
-    with caplog.at_level(logging.WARNING), bind("127.0.0.1", 0) as nobody_listens:
-        asyncio.run(run(nobody_listens.getsockname()[1]))
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(run(dead_port))
 
 
 def test_hints_that_cannot_be_sent_end_no_leadership(
