@@ -28,6 +28,7 @@ from bench._flow import Run, Witness, drive
 from bench._http_calls import Client, serving
 from bench.latency import Scheduled, load, percentiles
 from tupletree import AsyncBolt, Topology, TopologyBuilder
+from tupletree._event_loop import EventLoop
 from tupletree.testing import DevCluster
 from tupletree.tuples import Tuple
 
@@ -129,7 +130,9 @@ def measure_on(cluster: DevCluster, arguments: argparse.Namespace) -> dict[str, 
     """Run once on a cluster with a free slot and an acker, and return the metrics."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, serving(arguments.delay_ms / 1000) as (port, pid):
         calls, in_flight = arguments.calls, arguments.in_flight
-        bare_s, bare_latencies_s = asyncio.run(_call_bare(port, calls, in_flight, arguments.rate))
+        bare_loop = EventLoop.acquire()  # of the same library as that of the bolt
+        bare_s, bare_latencies_s = bare_loop.run(_call_bare(port, calls, in_flight, arguments.rate))
+        bare_loop.release()
         conf = {"topology.max.spout.pending": PENDING_EACH * in_flight, "topology.acker.executors": 1}
         run = Run(NAME, topology(arguments, directory, port), conf, directory, 1, ["calls"], calls)
         flow = drive(cluster, run, {"server": [pid]})

@@ -191,17 +191,19 @@ class AsyncBolt(Bolt):
             raise UsageError(f"{type(self).__name__}: in_flight must be at least 1, and timeout_s more than 0")
         self._async_collector.context = context
         self._plain = self._async_collector.plain
-        self._waiting: deque[Tuple] = deque()  # until there is room
-        self._calls: dict[_Call, None] = {}  # in flight, in the order of the inputs
+        self._calls: dict[_Call, None] = {}  # accepted and not concluded, in the order of the inputs
         self._done: deque[_Call] = deque()
         self._succeeded: list[Tuple] = []  # to be acked at the end of ``_collect``
         self._has_woken = False  # ``_collect`` will be called on the task's thread
-        self._tasks: set[asyncio.Task[None]] = set()  # used on the event loop alone, as are the time limits
+        self._ready: deque[_Call] = deque()  # until there is room; used on the event loop alone, as are the next four
+        self._running = 0
+        self._is_beginning = False
+        self._tasks: set[asyncio.Task[None]] = set()
         self._limits = TimeLimits(self.timeout_s)
         self._keep_alive_s = conf["topology.message.timeout.secs"] / 3
         self._kept_alive_s = time.monotonic()
-        context.is_full = lambda: bool(self._waiting)
-        context.outstanding = lambda: len(self._calls) + len(self._waiting)
+        context.is_full = lambda: len(self._calls) > self.in_flight
+        context.outstanding = lambda: len(self._calls)
         self._loop = EventLoop.acquire()
         try:
             self._loop.run(self._open())
@@ -220,31 +222,23 @@ class AsyncBolt(Bolt):
                 loop.release()
 
     def execute_batch(self, tuples: list[Tuple]) -> None:
-        """Queue tuples, and begin calls while there is room."""
+        """Have the event loop call ``execute`` for these tuples, as soon as there is room."""
         if self._loop is None:
             raise UsageError(f"{type(self).__name__}.prepare must call super().prepare(conf, context, collector)")
-        self._waiting.extend(tuples)
-        self._start(self._loop)
+        calls = [_Call(tup) for tup in tuples]
+        self._calls.update(dict.fromkeys(calls))
+        self._loop.call(self._accept, calls)
 
     # On the task's thread
 
-    def _start(self, loop: EventLoop) -> None:
-        room = min(self.in_flight - len(self._calls), len(self._waiting))
-        calls = [_Call(self._waiting.popleft()) for _ in range(room)]
-        if calls:
-            self._calls.update(dict.fromkeys(calls))
-            loop.call(self._begin, calls)
-
     def _collect(self) -> None:
-        """Finish the calls that are done, and begin calls for tuples that wait."""
+        """Finish the calls that are done."""
         self._has_woken = False
         while self._done:
             self._finish(self._done.popleft())
         if self._succeeded:
             succeeded, self._succeeded = self._succeeded, []
             self._plain.ack_many(succeeded)
-        if self._loop is not None:
-            self._start(self._loop)
         self._keep_alive()
 
     def _finish(self, call: _Call) -> None:
@@ -277,8 +271,8 @@ class AsyncBolt(Bolt):
         now_s = time.monotonic()
         if now_s - self._kept_alive_s >= self._keep_alive_s:
             self._kept_alive_s = now_s
-            for tup in (*(call.tup for call in self._calls), *self._waiting):
-                self._plain.reset_timeout(tup)
+            for call in self._calls:
+                self._plain.reset_timeout(call.tup)
 
     # On the event loop
 
@@ -287,6 +281,7 @@ class AsyncBolt(Bolt):
         self._track(self._wake_regularly())
 
     async def _close(self) -> None:
+        self._ready.clear()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -308,12 +303,23 @@ class AsyncBolt(Bolt):
             self._has_woken = True
             asyncio.get_running_loop().call_soon(self.context.call_first, self._collect)
 
-    def _begin(self, calls: list[_Call]) -> None:
+    def _accept(self, calls: list[_Call]) -> None:
+        self._ready.extend(calls)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin calls while there is room."""
+        if self._is_beginning:  # below, by an event loop that a user has made eager: its tasks begin at once
+            return
+        self._is_beginning = True
         create_task, name = asyncio.get_running_loop().create_task, type(self).__name__
-        for call in calls:
+        while self._ready and self._running < self.in_flight:
+            self._running += 1
+            call = self._ready.popleft()
             call.task = task = create_task(self._run(call), name=name)  # a name of asyncio's own costs 0.4 us
-            if not task.done():  # the tasks of an event loop that a user has made eager begin at once
+            if not task.done():
                 self._tasks.add(task)
+        self._is_beginning = False
 
     async def _run(self, call: _Call) -> None:
         task = call.task or asyncio.current_task()
@@ -341,6 +347,8 @@ class AsyncBolt(Bolt):
         self._tasks.discard(task)
         self._done.append(call)
         self._wake()
+        self._running -= 1
+        self._begin()  # here, not after ``_collect``: that would cost each call the way to the task's thread and back
 
     async def _attempt(self, call: _Call, task: asyncio.Task[Any]) -> BaseException | None:
         """Run ``execute`` once; return its exception, if any."""

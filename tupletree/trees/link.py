@@ -46,6 +46,10 @@ Ended = tuple[Future[Outcome], Outcome | TupletreeError]
 class TreesLoop(EventLoop, name="trees"):
     """The event loop of all clients of this process. No code of users runs on it, which could block."""
 
+    @staticmethod
+    def _new_loop() -> asyncio.AbstractEventLoop:
+        return asyncio.new_event_loop()  # as the daemons' loops are, for gRPC
+
 
 @dataclass(frozen=True, slots=True)
 class LinkContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,6 +17,17 @@ from tupletree import AsyncBolt, Backoff, FailedException, ReportedFailedExcepti
 from tupletree._event_loop import EventLoop
 from tupletree.errors import EmitError, TaskFailedError, UsageError
 from tupletree.testing import FeederSpout, LocalCluster, complete_topology
+
+
+@pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The library of the event loop: uvloop if it is installed, and asyncio otherwise."""
+    monkeypatch.setattr(EventLoop, "_shared", None)
+    if request.param == "asyncio":
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    else:
+        pytest.importorskip("uvloop", reason="uvloop is not installed")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -135,6 +147,19 @@ def test_a_complete_topology_waits_for_what_is_in_flight() -> None:
     builder.set_bolt("bolt", bolt_of(slow)).shuffle_grouping("numbers")
     emitted = complete_topology(builder.create_topology(), {"numbers": [[n] for n in range(20)]})
     assert sorted(emitted["bolt"]) == [[n] for n in range(20)]
+
+
+def test_the_event_loop_is_of_uvloop_if_it_is_installed(cluster: LocalCluster, library: str) -> None:
+    log = Log()
+
+    async def opened(self: Any) -> None:
+        log.append(type(asyncio.get_running_loop()).__module__)
+
+    scene = Scene(cluster, bolt_of(returned, open_async=opened))
+    scene.feed(1)
+    cluster.wait_quiet()
+    [module] = log
+    assert module.partition(".")[0] == library
 
 
 def test_tuples_are_in_flight_together_up_to_the_capacity(cluster: LocalCluster) -> None:
@@ -298,9 +323,8 @@ def test_an_overridden_prepare_must_call_the_base_method(cluster: LocalCluster) 
 
 
 def test_sessions_are_opened_and_closed_on_the_loop_that_all_share(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster,
 ) -> None:
-    monkeypatch.setattr(EventLoop, "_shared", None)  # a bolt that raised has not given its loop back
     before = set(threading.enumerate())
     log = Log()
 
