@@ -19,6 +19,7 @@ from typing import Any, Final
 from tupletree._extras import PYARROW, imported
 from tupletree._savepoints.manifest import ENCODED, FILE, Manifest, Part, decoded
 from tupletree._savepoints.rows import Row
+from tupletree._sinks.durable_files import sync
 from tupletree._wire.codec import encode_value
 from tupletree._wire.plain_form import shown_form
 from tupletree.errors import TupletreeError, UnavailableError, UsageError
@@ -76,16 +77,19 @@ class Place:
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest, which makes the other files a savepoint. Raises UsageError if there is one.
 
+        In a directory of this machine the savepoint then survives a crash of the machine.
         Of two that are written at the same moment, a directory of this machine keeps the first, a store the last.
         """
         self.check_free()
         data = manifest.encoded().encode()
         with self._errors():
             if self._is_local:
+                sync(self._path)  # the files that the manifest names are there before it is
                 try:
                     _write_new(self._of(FILE), data)
                 except FileExistsError:
                     raise self._taken() from None
+                sync(self._path)
                 return
             with self._fs.open_output_stream(self._of(FILE)) as file:
                 file.write(data)
@@ -94,6 +98,8 @@ class Place:
         """Create the directory, if there is none."""
         with self._errors():
             self._fs.create_dir(self._path, recursive=True)
+            if self._is_local:
+                sync(posixpath.dirname(self._path) or ".")
 
     @contextlib.contextmanager
     def writer(self, name: str) -> Iterator[ParquetRows]:
@@ -104,6 +110,9 @@ class Place:
                 yield rows
             finally:
                 rows.close()
+        if self._is_local:
+            with self._errors():
+                sync(self._of(name))
 
     def read_rows(self, id: str, part: Part, state_form: str) -> Iterator[Row]:
         """Yield the rows of a component, encoded. ``state_form``: that of the program.
@@ -167,6 +176,7 @@ def _write_new(path: str, data: bytes) -> None:
         try:
             file.write(data)
             file.flush()
+            os.fsync(file.fileno())
         except BaseException:
             os.unlink(path)
             raise

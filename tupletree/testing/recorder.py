@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
+from tupletree._wire.codec import encode_columns
 from tupletree.collector import BasicCollector, BoltCollector, SpoutCollector
 from tupletree.errors import EmitError
 from tupletree.outputs import DEFAULT_STREAM
@@ -31,7 +32,8 @@ class Recorder:
         spout.next_tuple()
         assert recorder.rows() == [["a line"]]
 
-    ``streams``: the fields of each stream, against which emitted rows are checked; None: no check.
+    ``streams``: the fields of each stream, against which emitted rows are checked, as is whether their values can
+    travel between workers; None: no check.
 
     Attributes:
         emitted: the emits, in order.
@@ -63,6 +65,7 @@ class Recorder:
 
         Raises:
             EmitError: the row is not a list of values, or does not fit its stream.
+            UnregisteredTypeError: the fields of the stream are known, and a value cannot travel between workers.
         """
         if is_dataclass(values) and not isinstance(values, type):
             values = [getattr(values, name) for name in record_fields(type(values))]
@@ -86,6 +89,7 @@ class Recorder:
                 f"component {self._component!r} emitted {len(values)} values on stream {stream!r}, which declares "
                 f"{len(fields)}: {', '.join(fields)}"
             )
+        encode_columns([[value] for value in values], self._component, fields, stream)
 
 
 class _SpoutRecorder(SpoutCollector):

@@ -66,6 +66,7 @@ def run_bolt(
 
     Raises:
         UsageError: the bolt is an AsyncBolt, which needs an event loop: use complete_topology.
+        UnregisteredTypeError: the bolt emits a value that cannot travel between workers.
         TopologyError: a topology refuses the bolt, or ends, for the arguments or the result of a method.
         Exception: what the bolt raises, except FailedException, which fails the tuple.
     """

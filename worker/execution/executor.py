@@ -326,3 +326,13 @@ def call(item: Call, task: Task) -> None:
     except (Exception, SystemExit) as error:
         remedy = remedy_of(task.bolt) if isinstance(task, BoltTask) else ""
         raise task.failure(error, remedy) from error
+
+
+def unexpected(error: BaseException, executor: Executor | None) -> TaskFailedError:
+    """Return the failure of a run loop. ``executor``: the one in a step, if any.
+
+    What is no Exception, such as a panic in Rust, is of the component that is being called; an Exception is a bug here.
+    """
+    if executor is None or isinstance(error, Exception):
+        return TaskFailedError("__system", -1, error)
+    return executor.present_task.failure(error)

@@ -33,7 +33,7 @@ from tupletree.errors import TaskFailedError
 
 from ..core.ack_updates import AckUpdates
 from .early_updates import remainder, so_far
-from .executor import Executor
+from .executor import Executor, unexpected
 from .loop_settings import Heir, LoopSettings
 from .order_of_work import throttle_spouts
 from .stuck_calls import HangLog
@@ -161,8 +161,8 @@ class RunLoop(threading.Thread):
             self._flush()
         except TaskFailedError as failure:
             self._settings.on_failure(failure)
-        except BaseException as error:  # a bug: the worker must end, or it would look healthy and do nothing
-            self._settings.on_failure(TaskFailedError("__system", -1, error))
+        except BaseException as error:  # the worker must end, or it would look healthy and do nothing
+            self._settings.on_failure(unexpected(error, self._stepping))
         finally:
             self._takes_arrivals = False
             self._not_stepping()  # the watchdog must not ask for the processor time of a thread that has ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import resource
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_rows_are_read_as_they_were_written(tmp_path_factory: pytest.TempPathFac
     assert list(place.read_rows("count", part, "StatefulBolt")) == written
     assert write_rows(folder / "0.rows", written) == len(rows)
     assert list(read_rows(folder / "0.rows")) == written
+
+
+def test_a_savepoint_is_on_disk_before_its_manifest_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/dev/fd/{descriptor}").resolve()))
+    folder = tmp_path / "savepoint"
+    place = Place(str(folder))
+    place.create()
+    with place.writer("a.parquet"):
+        pass
+    place.write_manifest(Manifest({}))
+    assert synced == [tmp_path, folder / "a.parquet", folder, folder / FILE, folder]
 
 
 def test_readable_columns_stand_beside_the_encoded_ones(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from tupletree import (
     WindowedBolt,
 )
 from tupletree.component import BasicCollector, BoltCollector, SpoutCollector
-from tupletree.errors import EmitError, TopologyError, UsageError
+from tupletree.errors import EmitError, TopologyError, UnregisteredTypeError, UsageError
 from tupletree.testing import (
     FeederSpout,
     PendingTuplesError,
@@ -68,6 +69,17 @@ def test_a_message_of_several_tuples_is_recorded_whole_or_not_at_all() -> None:
     assert (recorder.rows("words"), recorder.rows("lines")) == ([["to"], ["be"]], [["to be"]])
     assert [one.msg_id for one in recorder.emitted] == [1, 1, None]
     assert (recorder.empty, recorder.spout_collector.pending) == ([2], 1)
+
+
+def test_a_value_that_cannot_travel_is_refused_as_a_cluster_refuses_it() -> None:
+    class Emits(BasicBolt):
+        outputs = ("word", "lock")
+
+        def execute(self, tup: Any, collector: Any) -> None:
+            collector.emit([tup["word"], threading.Lock()])
+
+    with pytest.raises(UnregisteredTypeError, match="'test' emitted a value of type lock in field 'lock'"):
+        run_bolt(Emits(), [{"word": "a"}])
 
 
 class Joined(Bolt):

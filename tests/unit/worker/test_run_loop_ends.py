@@ -89,7 +89,7 @@ def test_what_is_no_exception_ends_the_topology_too(cluster: LocalCluster, raise
 
     cluster.submit("t", two_branches(feeder, DoBasic(raise_it), Do()).create_topology())
     feeder.feed([1], 1, "left")
-    with pytest.raises(local_topology.TaskFailedError, match=f"failed: {type(raised).__name__}: {raised}"):
+    with pytest.raises(local_topology.TaskFailedError, match=f"'left' failed: {type(raised).__name__}: {raised}"):
         cluster.wait_quiet()
 
 
