@@ -192,8 +192,10 @@ def check_calls(title: str, component_id: str, component: object) -> None:
 
     Raises:
         TopologyError: a method is a generator function or a coroutine function where that is not supported, is not
-            callable, does not accept the expected arguments, or would never be called; or a required method is missing.
+            callable, does not accept the expected arguments, or would never be called; or a required method is missing;
+            or the component is a frozen dataclass.
     """
+    _refuse_frozen(title, component_id, component)
     seen: set[str] = set()
     for base in type(component).__mro__:
         kind = CALLED.get(_path(base))
@@ -217,6 +219,18 @@ def check_calls(title: str, component_id: str, component: object) -> None:
             name = kind.required[0]
             has = f"{type(component).__name__} has no {name}({', '.join(_arguments(base, name))})"
             raise TopologyError(f"{title}: {has}", component=component_id, field=name)
+
+
+def _refuse_frozen(title: str, component_id: str, component: object) -> None:
+    """Raise TopologyError for a component that is a frozen dataclass."""
+    parameters = getattr(component, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and hasattr(component, "component_configuration"):
+        raise TopologyError(
+            f"{title}: {type(component).__name__} is a frozen dataclass, and its context and collector are set before "
+            "it runs: leave out frozen=True",
+            component=component_id,
+            field="component",
+        )
 
 
 def _defines(component: object, base: type, name: str) -> bool:

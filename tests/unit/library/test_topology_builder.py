@@ -6,6 +6,7 @@ import json
 import pickle
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -339,6 +340,27 @@ def test_faulty_component_configuration(builder: TopologyBuilder) -> None:
     refused(lambda: declarer.add_configuration("topology.debug", "on"), "c", "topology.debug", "true or false")
     declarer.shuffle_grouping("split").add_configuration("my.key", object())
     refused(builder.create_topology, "c", "configuration", "my.key")
+
+
+def test_a_component_configuration_that_raises_is_refused(builder: TopologyBuilder) -> None:
+    def missing(self: Any) -> Any:
+        raise KeyError("interval")
+
+    faulty = type("Faulty", (Count,), {"component_configuration": missing})(1)
+    words = "Faulty.component_configuration raised KeyError: 'interval'"
+    refused(lambda: builder.set_bolt("c", faulty), "c", "component_configuration", words)
+
+
+def test_a_component_that_is_a_frozen_dataclass_is_refused(builder: TopologyBuilder) -> None:
+    @dataclass(frozen=True)
+    class Frozen(Bolt):
+        limit: int
+
+        def execute(self, tup: Any) -> None:
+            pass
+
+    words = ("bolt 'c': Frozen is a frozen dataclass", "leave out frozen=True")
+    refused(lambda: builder.set_bolt("c", Frozen(1)), "c", "component", *words)
 
 
 def test_a_component_configuration_without_a_result_is_refused(builder: TopologyBuilder) -> None:
