@@ -245,7 +245,7 @@ def custom(
     """Return a chooser of the targets that a user's grouping chooses.
 
     Raises, when called:
-        EmitError: the grouping chose a task that does not subscribe.
+        EmitError: the grouping chose a task that does not subscribe, or returned no tasks at all.
     """
 
     def choose(values: Sequence[Any]) -> Sequence[Any]:
@@ -256,6 +256,11 @@ def custom(
             raise EmitError(
                 f"the custom grouping on stream {stream!r} of component {component!r} chose task {error}, which is "
                 f"not one of the subscribing tasks {sorted(targets)}"
+            ) from None
+        except TypeError:
+            raise EmitError(
+                f"the custom grouping on stream {stream!r} of component {component!r} returned {tasks!r}: return a "
+                f"list of subscribing tasks, of {sorted(targets)}"
             ) from None
 
     return choose

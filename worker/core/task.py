@@ -9,7 +9,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tupletree._compiled import IS_COMPILED
 from tupletree._signatures import check_returned
@@ -24,6 +24,8 @@ from .counts import Counters, inputs_of
 from .ids import RandomBits, RandomIds
 from .output_streams import OutBuffer, OutStream
 from .tree_tracker import TreeTracker
+
+CATCH: Final = "catch it; a tuple that fails takes a topology with aligned checkpoints back to the last one"
 
 ReportError = Callable[[str, int, BaseException], None]
 Observer = Callable[[str, str, Sequence[Any]], None]
@@ -213,5 +215,10 @@ class Task(TreeTracker):
         self._env.report_error(self.component_id, self.task_id, error)
 
     def failure(self, error: BaseException, remedy: str = "") -> TaskFailedError:
-        """Wrap an exception of this task's component in a TaskFailedError."""
+        """Wrap an exception of this task's component in a TaskFailedError.
+
+        ``remedy``: what the component's code can do instead, which is less with aligned checkpoints.
+        """
+        if remedy and self.context.conf.get("topology.state.checkpoint.aligned"):
+            remedy = CATCH
         return TaskFailedError(self.component_id, self.task_id, error, remedy)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -215,6 +216,13 @@ def test_custom_gets_the_emitting_task_and_may_choose_any_subset() -> None:
 def test_custom_that_chooses_a_stranger_is_refused_by_name() -> None:
     choose = routing.custom(lambda task, values: [99], 12, dict.fromkeys(TARGETS), "maps", "tiles")
     with pytest.raises(EmitError, match=r"'tiles'.*'maps'.*task 99.*\[3, 4, 5, 6, 7\]"):
+        choose([1])
+
+
+@pytest.mark.parametrize("chosen", [None, 3, [[3]]])
+def test_custom_that_chooses_no_tasks_is_refused_by_name(chosen: Any) -> None:
+    choose = routing.custom(lambda task, values: chosen, 12, dict.fromkeys(TARGETS), "maps", "tiles")
+    with pytest.raises(EmitError, match=rf"'tiles'.*'maps' returned {re.escape(repr(chosen))}: return a list "):
         choose([1])
 
 
