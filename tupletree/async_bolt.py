@@ -28,9 +28,6 @@ from tupletree.tuples import Tuple
 
 Emits = list[tuple[Sequence[Any], str]]
 
-_ENDS = (asyncio.CancelledError, GeneratorExit)
-"""What ends a coroutine from outside."""
-
 
 class _Call:
     """The processing of one tuple: what it emits, and the exception that it ended with, if any."""
@@ -338,10 +335,12 @@ class AsyncBolt(Bolt):
                 break
             try:
                 await asyncio.sleep(self.pause_s(call.error, attempts, self.retry))
-            except _ENDS:
-                raise
-            except BaseException as error:  # of a subclass's pause_s
-                call.error = error
+            except BaseException as error:  # of a subclass's pause_s, or the cancellation of this task
+                if isinstance(error, GeneratorExit) or self._loop is None:  # the bolt ends
+                    raise
+                name = type(self).__name__
+                is_cancelled = isinstance(error, asyncio.CancelledError)
+                call.error = TimeoutError(f"{name}.execute was cancelled between attempts") if is_cancelled else error
                 break
         call.has_ended = True
         self._tasks.discard(task)

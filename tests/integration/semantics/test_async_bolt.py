@@ -245,6 +245,19 @@ def test_a_tuple_whose_call_is_cancelled_from_elsewhere_fails(cluster: LocalClus
     assert str(error).startswith("Awaits.execute was cancelled, or ")
 
 
+def test_a_tuple_whose_call_is_cancelled_between_attempts_fails(cluster: LocalCluster) -> None:
+    async def execute(self: Any, tup: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0.01, task.cancel)
+        raise ConnectionError("no route")
+
+    scene = Scene(cluster, bolt_of(execute, in_flight=1, retry=Backoff(first_s=600, max_s=600)))
+    scene.feed(1, 2)
+    scene.until(lambda: scene.numbers.failed == [1, 2])
+    assert {str(error) for _, error in cluster.errors("t")} == {"Awaits.execute was cancelled between attempts"}
+
+
 @pytest.mark.parametrize("pause", ["1", ZeroDivisionError()])
 def test_an_exception_of_pause_s_ends_the_worker(cluster: LocalCluster, pause: Any) -> None:
     async def execute(self: Any, tup: Any) -> None:
