@@ -107,13 +107,11 @@ class Component:
 def configuration_of(component: Component) -> Mapping[str, Any]:
     """Return a component's own configuration, on top of that of the library's class that it is derived from.
 
-    Raises UsageError if it is no dict, or the component's method raised.
+    Raises:
+        UsageError: it is no dict.
     """
     name = "component_configuration"
-    try:
-        own = component.component_configuration()
-    except Exception as error:  # user code
-        raise UsageError(f"{type(component).__name__}.{name} raised {type(error).__name__}: {error}") from error
+    own = component.component_configuration()
     if not isinstance(own, Mapping):
         raise UsageError(f"{type(component).__name__}.{name} returned {own!r}: return a dict of keys and values")
     bases = [one for one in type(component).__mro__ if one.__module__.startswith("tupletree.") and name in vars(one)]

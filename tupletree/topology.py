@@ -284,8 +284,9 @@ def _own_conf(definition: Definition) -> Mapping[str, Any]:
         conf = configuration_of(definition.component)
     except TopologyError:
         raise
-    except UsageError as error:
-        _refuse(definition.id, f"{definition.title}: {error}", "component_configuration")
+    except Exception as error:  # a sentence of ours, or of user code
+        said = "" if isinstance(error, UsageError) else f"component_configuration raised {type(error).__name__}: "
+        _refuse(definition.id, f"{definition.title}: {said}{error}", "component_configuration")
     return conf
 
 

@@ -347,7 +347,7 @@ def test_a_component_configuration_that_raises_is_refused(builder: TopologyBuild
         raise KeyError("interval")
 
     faulty = type("Faulty", (Count,), {"component_configuration": missing})(1)
-    words = "Faulty.component_configuration raised KeyError: 'interval'"
+    words = "bolt 'c': component_configuration raised KeyError: 'interval'"
     refused(lambda: builder.set_bolt("c", faulty), "c", "component_configuration", words)
 
 
